@@ -1,0 +1,3 @@
+//! The `control-bus` program.
+
+fn main() {}

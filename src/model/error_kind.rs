@@ -1,0 +1,36 @@
+//! What a caller may do about an error. Policy reads only this, never a message's text.
+
+use std::fmt;
+
+/// The class of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Trying again later can succeed.
+    Retryable,
+    /// Nothing in this process will make it succeed; restart or repair.
+    Fatal,
+    /// Somebody else owns the bucket now.
+    Fenced,
+    /// The input itself is wrong; it must be changed.
+    Invalid,
+}
+
+impl ErrorKind {
+    /// The lower-case word that programs read, in JSON lines and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Retryable => "retryable",
+            Self::Fatal => "fatal",
+            Self::Fenced => "fenced",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
