@@ -4,4 +4,16 @@
 //! The layers, lowest first; a module imports only from those above it in this list. ARCHITECTURE.md tells
 //! how they work together.
 
+pub mod bridge;
+pub mod cli;
+pub mod config;
+pub mod daemon;
+pub mod demo;
+pub mod engine;
+pub mod kafka;
 pub mod model;
+pub mod owner;
+pub mod pipe;
+pub mod publisher;
+pub mod telemetry;
+pub mod topics;

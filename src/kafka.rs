@@ -1,0 +1,22 @@
+//! The only folder that sees rdkafka: client settings, callbacks, record encoding, errors, producer,
+//! transactions, readers, administration.
+//!
+//! Everything here is a thin, blocking or callback-driven face of librdkafka in the words of `model`. It
+//! decides nothing: what a failed transaction means for a tenure is `engine`'s.
+
+mod admin;
+mod client;
+mod embedded;
+mod error;
+mod ffi;
+mod group;
+mod offsets;
+mod producer;
+mod reader;
+mod record;
+mod settings;
+mod transaction;
+
+pub use client::Statistics;
+pub use error::Error;
+pub use settings::{InvalidProperty, Settings};

@@ -1,0 +1,60 @@
+//! What every client shares: librdkafka's log lines and errors go to `tracing` and the metrics.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rdkafka::{ClientContext, config::RDKafkaLogLevel, error::KafkaError};
+
+use crate::telemetry::Metrics;
+
+/// What librdkafka's statistics say about the partitions of one topic: the log's end by partition.
+pub type Statistics = BTreeMap<i32, i64>;
+
+/// The callbacks that every client has.
+#[derive(Debug, Clone)]
+pub(super) struct Context {
+    metrics: Option<Arc<Metrics>>,
+}
+
+impl Context {
+    /// Errors are counted in `metrics`, where there are any.
+    pub(super) fn new(metrics: Option<Arc<Metrics>>) -> Self {
+        Self { metrics }
+    }
+
+    /// Counts and logs an error that concerns the whole client.
+    pub(super) fn report(&self, error: &KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code().map_or_else(|| "Client".to_owned(), |code| format!("{code:?}"));
+        if let Some(metrics) = &self.metrics {
+            metrics.kafka_errors.with_label_values(&[code.as_str()]).inc();
+        }
+        tracing::warn!(code, reason, "kafka client error");
+    }
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.report(&error, reason);
+    }
+
+    fn stats_raw(&self, _: &[u8]) {}
+}
+
+/// librdkafka's own log lines. It repeats as "errors" what its callbacks already report, so nothing here is
+/// above a warning: an `error` line means that a person must act.
+pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
+    match level {
+        RDKafkaLogLevel::Emerg
+        | RDKafkaLogLevel::Alert
+        | RDKafkaLogLevel::Critical
+        | RDKafkaLogLevel::Error
+        | RDKafkaLogLevel::Warning => tracing::warn!(target: "librdkafka", facility, "{message}"),
+        RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => {
+            tracing::info!(target: "librdkafka", facility, "{message}");
+        }
+        RDKafkaLogLevel::Debug => tracing::debug!(target: "librdkafka", facility, "{message}"),
+    }
+}

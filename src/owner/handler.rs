@@ -1,0 +1,106 @@
+//! What an application gives the owner: something that handles notifications.
+
+use std::{fmt, future::Future, time::Duration};
+
+use crate::model::{Bucket, Epoch, Notification};
+
+/// One attempt to handle one notification.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// The notification.
+    pub notification: std::sync::Arc<Notification>,
+    /// The bucket it stands in.
+    pub bucket: Bucket,
+    /// The tenure in which it is delivered.
+    pub epoch: Epoch,
+    /// 1 for the first attempt; counted over all owners.
+    pub attempt: u32,
+    /// Whether it may have been delivered before: a repeat is certain only by the application's own record.
+    pub redelivered: bool,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Done; it will not be delivered again once that is durable.
+    Handled,
+    /// It failed; try again later, for as long as there are attempts left. The reason is for people.
+    Retry(String),
+    /// It can never be handled; it goes to the dead letters with this reason.
+    Reject(String),
+    /// The handler itself cannot be reached, is misconfigured or overloaded: no attempt is counted, and the
+    /// whole bucket waits.
+    Unavailable(String),
+}
+
+impl Outcome {
+    /// The word in metrics.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Handled => "handled",
+            Self::Retry(_) => "retry",
+            Self::Reject(_) => "reject",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
+/// Why a tenure ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Released {
+    /// The group gave the bucket to another member, and it was handed over in good order.
+    Revoked,
+    /// The process is shutting down, and the bucket was handed over in good order.
+    Shutdown,
+    /// The group took the bucket away without asking, or another owner was found.
+    Lost,
+}
+
+impl Released {
+    /// The word in JSON lines and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Revoked => "revoked",
+            Self::Shutdown => "shutdown",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl fmt::Display for Released {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Handles notifications.
+///
+/// Notifications of one resource come one after another; of different resources concurrently. Each may come
+/// more than once (after a crash, a lost bucket, or a retry), so handling must be idempotent.
+pub trait Handler: Send + Sync + 'static {
+    /// Handles one notification.
+    ///
+    /// The future is dropped when the tenure ends or [`Config::handler_timeout`](super::Config) passes, so
+    /// whatever it started must end with it: a child process is killed, output not yet written is discarded.
+    fn handle(&self, delivery: Delivery) -> impl Future<Output = Outcome> + Send;
+
+    /// Told before the first delivery of a tenure.
+    fn acquired(&self, bucket: Bucket, epoch: Epoch) -> impl Future<Output = ()> + Send {
+        let _ = (bucket, epoch);
+        async {}
+    }
+
+    /// Told after the last delivery of a tenure, when no handler of it runs any more.
+    fn released(&self, bucket: Bucket, epoch: Epoch, why: Released) -> impl Future<Output = ()> + Send {
+        let _ = (bucket, epoch, why);
+        async {}
+    }
+
+    /// The longest time that [`Handler::released`] is waited for.
+    fn release_timeout(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+}

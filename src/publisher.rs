@@ -1,0 +1,5 @@
+//! Pods' writes.
+
+mod config;
+
+pub use config::Config;
