@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
-    error::KafkaError,
 };
 
 use super::{Error, Isolation, Settings, client::Context, group::Quiet};
