@@ -20,4 +20,8 @@ mod transaction;
 pub use admin::{Admin, AdminError, Configs, Created, Layout, TopicPlan};
 pub use client::Statistics;
 pub use error::Error;
+pub use group::{GroupConsumer, GroupMetadata, GroupSettings, Polled, Rebalances};
+pub use offsets::{Committed, OffsetReader};
+pub use reader::{Isolation, LogReader};
 pub use settings::{InvalidProperty, Settings};
+pub use transaction::{Refusal, Transaction, TransactionError, TransactionalProducer};

@@ -54,6 +54,16 @@ impl Error {
     }
 }
 
+/// Whether polling on cannot help: the client is broken, or the broker refuses.
+pub(super) fn is_lasting(error: &KafkaError) -> bool {
+    match error {
+        KafkaError::MessageConsumptionFatal(_) => true,
+        other => other.rdkafka_error_code().is_some_and(|code| {
+            is_authorization(code) || matches!(code, Code::UnknownTopicOrPartition | Code::UnknownPartition)
+        }),
+    }
+}
+
 pub(super) fn is_authorization(code: Code) -> bool {
     matches!(
         code,

@@ -1,1 +1,82 @@
-//! x
+//! A group's committed offsets, read by a consumer that never joins it.
+
+use std::{sync::Arc, time::Duration};
+
+use rdkafka::{
+    Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer as _},
+};
+
+use super::{Error, Isolation, Settings, client::Context, group::Quiet};
+use crate::{
+    model::{Bucket, NextOffset},
+    telemetry::Metrics,
+};
+
+/// A committed offset and the text that was committed with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The offset at which reading continues.
+    pub offset: NextOffset,
+    /// The commit metadata, as written.
+    pub metadata: String,
+}
+
+/// Reads a group's committed offsets. Its calls block, each up to the time-out it is given.
+pub struct OffsetReader {
+    consumer: BaseConsumer<Quiet>,
+    group: String,
+}
+
+impl OffsetReader {
+    /// A reader of `group`'s offsets.
+    ///
+    /// Under [`Isolation::ReadCommitted`] an offset with a transaction pending on it is waited for, up to the
+    /// time-out; under [`Isolation::ReadUncommitted`] the last stable one is returned at once.
+    ///
+    /// # Errors
+    /// When librdkafka does not take its settings.
+    pub fn new(
+        settings: &Settings,
+        group: &str,
+        isolation: Isolation,
+        metrics: Option<Arc<Metrics>>,
+    ) -> Result<Self, Error> {
+        let mut config = settings.client();
+        config.set("group.id", group).set("enable.auto.commit", "false").set(
+            "isolation.level",
+            match isolation {
+                Isolation::ReadCommitted => "read_committed",
+                Isolation::ReadUncommitted => "read_uncommitted",
+            },
+        );
+        let consumer = config
+            .create_with_context(Quiet(Context::new(metrics)))
+            .map_err(|error| Error::new(format!("creating a reader of {group}'s offsets"), error))?;
+        Ok(Self { consumer, group: group.to_owned() })
+    }
+
+    /// The offset committed for one partition, `None` where there is none.
+    ///
+    /// # Errors
+    /// When the coordinator did not answer in time, or refused.
+    pub fn committed(
+        &self,
+        topic: &str,
+        bucket: Bucket,
+        timeout: Duration,
+    ) -> Result<Option<Committed>, Error> {
+        let failed =
+            |error| Error::new(format!("reading {}'s offset of {topic}-{bucket}", self.group), error);
+        let mut list = TopicPartitionList::new();
+        list.add_partition(topic, bucket.partition());
+        let list = self.consumer.committed_offsets(list, timeout).map_err(failed)?;
+        let Some(found) = list.find_partition(topic, bucket.partition()) else { return Ok(None) };
+        found.error().map_err(failed)?;
+        let offset = match found.offset() {
+            Offset::Offset(offset) => NextOffset::new(offset),
+            _ => None,
+        };
+        Ok(offset.map(|offset| Committed { offset, metadata: found.metadata().to_owned() }))
+    }
+}

@@ -134,22 +134,18 @@ mod tests {
     #[test]
     fn buckets_are_those_of_the_java_clients_partitioner() {
         let mut checked = 0;
-        let mut columns: Vec<u32> = Vec::new();
-        for line in VECTORS.lines() {
-            if let Some(header) = line.strip_prefix("resource\t") {
-                columns = header.split('\t').skip(1).map(|count| count.parse().unwrap()).collect();
-                continue;
-            }
-            if line.starts_with('#') || columns.is_empty() {
-                continue;
-            }
-            let mut fields = line.split('\t');
-            let resource: ResourceKey = fields.next().unwrap().parse().unwrap();
-            let hash: i32 = fields.next().unwrap().parse().unwrap();
+        let mut lines = VECTORS.lines().filter(|line| !line.starts_with('#'));
+        let columns = lines.next().unwrap().split('\t').skip(4);
+        let counts: Vec<u32> =
+            columns.map(|name| name.strip_prefix("of_").unwrap().parse().unwrap()).collect();
+        for line in lines {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let resource: ResourceKey = format!("{}/{}", fields[0], fields[1]).parse().unwrap();
+            let hash: i32 = fields[3].parse().unwrap();
             assert_eq!(murmur2(resource.as_str().as_bytes()), hash.cast_unsigned(), "{resource}");
-            for (count, expected) in columns.iter().zip(fields) {
+            for (count, expected) in counts.iter().zip(&fields[4..]) {
                 let bucket = Buckets::new(*count).unwrap().of(&resource);
-                assert_eq!(bucket.to_string(), expected, "{resource} of {count}");
+                assert_eq!(&bucket.to_string(), expected, "{resource} of {count}");
                 checked += 1;
             }
         }
