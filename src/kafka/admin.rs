@@ -4,33 +4,31 @@
 //! Dropping a future leaves a request that was already sent to be carried out by the broker. Nothing here
 //! knows which topics a bus needs; that is `topics`'.
 
+mod client;
 mod error;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
+use client::Served;
 pub use error::AdminError;
 use rdkafka::{
-    ClientContext,
-    admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication},
-    config::RDKafkaLogLevel,
+    admin::{AdminOptions, NewTopic, TopicReplication},
     error::{KafkaError, RDKafkaErrorCode as Code},
     metadata::{Metadata, MetadataBroker},
 };
 use tokio::task::spawn_blocking;
 
-use super::{Error, Settings, client::Context};
+use super::{
+    Error, Settings,
+    ffi::{Resource, describe_configs},
+};
 
 /// A client for administration.
 ///
-/// Dropping the last clone blocks for up to 100 ms, until its thread has ended.
+/// Dropping the last clone blocks for up to 200 ms, until its threads have ended.
 #[derive(Clone)]
 pub struct Admin {
-    client: Arc<AdminClient<Remembering>>,
+    client: Arc<Served>,
     brokers: String,
     embedded: bool,
     timeout: Duration,
@@ -99,9 +97,7 @@ impl Admin {
     /// # Errors
     /// [`AdminError::Failed`] when librdkafka does not take its settings.
     pub fn new(settings: &Settings, timeout: Duration) -> Result<Self, AdminError> {
-        let client = settings
-            .client()
-            .create_with_context(Remembering::default())
+        let client = Served::new(settings)
             .map_err(|error| AdminError::Failed(Error::new("creating a client for administration", error)))?;
         Ok(Self {
             client: Arc::new(client),
@@ -147,7 +143,7 @@ impl Admin {
     /// [`AdminError::Unreachable`], [`AdminError::Unsupported`].
     pub async fn configs(&self, topic: &str) -> Result<Configs, AdminError> {
         let operation = format!("describing the settings of topic {topic:?}");
-        self.described(operation, topic, &ResourceSpecifier::Topic(topic), None).await
+        self.described(operation, topic, None, None).await
     }
 
     /// Whether one broker already knows a topic. A new topic takes a moment to be known by all.
@@ -157,7 +153,7 @@ impl Admin {
     /// [`AdminError::Unsupported`].
     pub async fn is_known_by(&self, broker: i32, topic: &str) -> Result<bool, AdminError> {
         let operation = format!("asking broker {broker} for topic {topic:?}");
-        match self.described(operation, topic, &ResourceSpecifier::Topic(topic), Some(broker)).await {
+        match self.described(operation, topic, None, Some(broker)).await {
             Ok(_) => Ok(true),
             Err(AdminError::Missing { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -171,7 +167,7 @@ impl Admin {
     /// [`AdminError::Unsupported`].
     pub async fn broker_configs(&self, broker: i32) -> Result<Configs, AdminError> {
         let operation = format!("describing the settings of broker {broker}");
-        self.described(operation, "", &ResourceSpecifier::Broker(broker), None).await
+        self.described(operation, "", Some(broker), None).await
     }
 
     /// Creates a topic. That somebody else has created it in the meantime is no error, whatever theirs is
@@ -190,7 +186,7 @@ impl Admin {
             config: plan.settings.iter().map(|(name, value)| (*name, value.as_str())).collect(),
         };
         let options = self.options().operation_timeout(Some(self.timeout));
-        match self.client.create_topics([&topic], &options).await.map(one) {
+        match self.client.get().create_topics([&topic], &options).await.map(one) {
             Ok(Some(Ok(_))) => Ok(Created::Now),
             Ok(Some(Err((_, Code::TopicAlreadyExists)))) => Ok(Created::Before),
             Ok(Some(Err((_, code)))) => Err(self.sorted(operation, plan.name, KafkaError::AdminOp(code))),
@@ -208,7 +204,7 @@ impl Admin {
         let operation = format!("deleting topic {topic:?}");
         self.supported(&operation)?;
         let options = self.options().operation_timeout(Some(self.timeout));
-        let error = match self.client.delete_topics(&[topic], &options).await.map(one) {
+        let error = match self.client.get().delete_topics(&[topic], &options).await.map(one) {
             Ok(Some(Ok(_))) => return Ok(()),
             Ok(Some(Err((_, code)))) => KafkaError::AdminOp(code),
             Ok(None) => KafkaError::Canceled,
@@ -224,29 +220,32 @@ impl Admin {
     ) -> Result<T, KafkaError> {
         let (client, topic, timeout) = (Arc::clone(&self.client), topic.to_owned(), self.timeout);
         let answer = spawn_blocking(move || {
-            let metadata = client.inner().fetch_metadata(Some(&topic), timeout)?;
+            let metadata = client.get().inner().fetch_metadata(Some(&topic), timeout)?;
             read(&metadata, &topic)
         });
         // A blocking task that was never started ends only with the runtime.
         answer.await.unwrap_or(Err(KafkaError::Canceled))
     }
 
+    /// The settings of a broker, or else of the topic, as the broker `asked` sees them.
     async fn described(
         &self,
         operation: String,
         topic: &str,
-        what: &ResourceSpecifier<'_>,
-        broker: Option<i32>,
+        described: Option<i32>,
+        asked: Option<i32>,
     ) -> Result<Configs, AdminError> {
         self.supported(&operation)?;
-        let options = self.options().broker_id(broker);
-        let error = match self.client.describe_configs([what], &options).await.map(one) {
-            Ok(Some(Ok(resource))) => return Ok(configs(resource)),
-            Ok(Some(Err(code))) => KafkaError::AdminOp(code),
-            Ok(None) => KafkaError::Canceled,
-            Err(error) => error,
-        };
-        Err(self.sorted(operation, topic, error))
+        let (client, name, timeout) = (Arc::clone(&self.client), topic.to_owned(), self.timeout);
+        let answer = spawn_blocking(move || {
+            let resource = described.map_or(Resource::Topic(&name), Resource::Broker);
+            describe_configs(client.get().inner(), resource, asked, timeout)
+        });
+        let answer = answer.await.unwrap_or(Err(KafkaError::Canceled));
+        match answer {
+            Ok(entries) => Ok(entries.into_iter().collect()),
+            Err(error) => Err(self.sorted(operation, topic, error)),
+        }
     }
 
     fn options(&self) -> AdminOptions {
@@ -262,6 +261,8 @@ impl Admin {
 
     /// Sorts an error by what can be done about it.
     fn sorted(&self, operation: String, topic: &str, error: KafkaError) -> AdminError {
+        // rdkafka shows the code of an administrative error to nobody.
+        let error = if let KafkaError::AdminOp(code) = error { KafkaError::Global(code) } else { error };
         let code = error.rdkafka_error_code();
         let source = Error::new(operation, error);
         match code {
@@ -272,8 +273,8 @@ impl Admin {
             Some(code) if error::is_unreachable(code) => AdminError::Unreachable {
                 brokers: self.brokers.clone(),
                 timeout: self.timeout,
-                last: self.client.inner().context().last(),
-                source,
+                last: self.client.last_error(),
+                source: Box::new(source),
             },
             _ => AdminError::Failed(source),
         }
@@ -294,10 +295,6 @@ fn one<T>(answers: Vec<T>) -> Option<T> {
     answers.into_iter().next()
 }
 
-fn configs(resource: ConfigResource) -> Configs {
-    resource.entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect()
-}
-
 fn layout(metadata: &Metadata, topic: &str) -> Result<Layout, KafkaError> {
     let missing = KafkaError::MetadataFetch(Code::UnknownTopicOrPartition);
     let found = metadata.topics().iter().find(|found| found.name() == topic).ok_or(missing)?;
@@ -311,39 +308,4 @@ fn layout(metadata: &Metadata, topic: &str) -> Result<Layout, KafkaError> {
         replication_factor: count(partitions.iter().map(|one| one.replicas().len()).min().unwrap_or(0)),
         leaderless: count(partitions.iter().filter(|one| one.leader() < 0).count()),
     })
-}
-
-/// Remembers what last went wrong with a connection, since a time-out alone does not say why.
-#[derive(Debug)]
-struct Remembering {
-    context: Context,
-    last: Mutex<Option<String>>,
-}
-
-impl Default for Remembering {
-    fn default() -> Self {
-        Self { context: Context::new(None), last: Mutex::new(None) }
-    }
-}
-
-impl Remembering {
-    fn last(&self) -> Option<String> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl ClientContext for Remembering {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.context.log(level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        // That all are down follows from the reason before, and says less.
-        if error.rdkafka_error_code() != Some(Code::AllBrokersDown) {
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
-        }
-        self.context.error(error, reason);
-    }
-
-    fn stats_raw(&self, _: &[u8]) {}
 }

@@ -36,7 +36,7 @@ pub enum Error {
         action: Action,
         /// The refusal.
         #[source]
-        source: AdminError,
+        source: Box<AdminError>,
     },
     /// No broker answered.
     #[error("the topics of the bus cannot be verified, beginning with {topic:?}")]
@@ -45,7 +45,7 @@ pub enum Error {
         topic: String,
         /// Which brokers, for how long, and what to check.
         #[source]
-        source: AdminError,
+        source: Box<AdminError>,
     },
     /// A new topic is not known to every broker in time.
     #[error(
@@ -70,7 +70,7 @@ pub enum Error {
         action: Action,
         /// The refusal.
         #[source]
-        source: AdminError,
+        source: Box<AdminError>,
     },
     /// librdkafka does not take the client's settings.
     #[error(transparent)]
@@ -115,12 +115,12 @@ impl fmt::Display for Action {
 impl Error {
     /// An administrative call's error about one topic.
     pub(super) fn of(topic: &str, partitions: u32, action: Action, source: AdminError) -> Self {
-        let topic = topic.to_owned();
-        match source {
+        let (topic, source) = (topic.to_owned(), Box::new(source));
+        match &*source {
             AdminError::Missing { .. } => Self::Missing { topic, partitions },
             AdminError::NotAuthorized(_) => Self::NotAuthorized { topic, action, source },
             AdminError::Unreachable { .. } => Self::Unreachable { topic, source },
-            source => Self::Refused { topic, action, source },
+            _ => Self::Refused { topic, action, source },
         }
     }
 

@@ -34,7 +34,7 @@ pub enum AdminError {
         last: Option<String>,
         /// The call that failed.
         #[source]
-        source: Error,
+        source: Box<Error>,
     },
     /// The embedded broker has no administration.
     #[error(

@@ -96,7 +96,8 @@ fn replicas_that_cannot_keep_what_was_acknowledged_are_a_warning() {
         assert_eq!(in_sync(replicas, value), ["min.insync.replicas"], "{value} of {replicas}");
     }
     let asked_for_three = &specs(Some(3))[0];
-    assert_eq!(warned(asked_for_three, &found(asked_for_three, 1, &[])), ["replication factor"]);
+    let unchanged = found(asked_for_three, 1, &[("min.insync.replicas", "1")]);
+    assert_eq!(warned(asked_for_three, &unchanged), ["replication factor"]);
     let mut leaderless = found(spec, 1, &[]);
     leaderless.layout.leaderless = 1;
     assert_eq!(warned(spec, &leaderless), ["leaders"]);
