@@ -83,6 +83,9 @@ impl Tracker {
     /// Whether a record may be started: whether the metadata would still fit, in whatever order things end.
     #[must_use]
     pub fn admits(&self, offset: RecordOffset) -> bool {
+        if self.started.contains(&offset) {
+            return true; // it was admitted when it was started first
+        }
         let end = self.unfinished.get(&offset).copied().unwrap_or_else(|| offset.next());
         let span = self.committable().distance_to(self.reach.max(end));
         let tried = self.attempts.keys().filter(|tried| !self.started.contains(tried)).count();
