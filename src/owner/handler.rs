@@ -2,6 +2,7 @@
 
 use std::{fmt, future::Future, time::Duration};
 
+pub use crate::engine::Outcome;
 use crate::model::{Bucket, Epoch, Notification};
 
 /// One attempt to handle one notification.
@@ -17,34 +18,6 @@ pub struct Delivery {
     pub attempt: u32,
     /// Whether it may have been delivered before: a repeat is certain only by the application's own record.
     pub redelivered: bool,
-}
-
-/// How an attempt ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// Done; it will not be delivered again once that is durable.
-    Handled,
-    /// It failed; try again later, for as long as there are attempts left. The reason is for people.
-    Retry(String),
-    /// It can never be handled; it goes to the dead letters with this reason.
-    Reject(String),
-    /// The handler itself cannot be reached, is misconfigured or overloaded: no attempt is counted, and the
-    /// whole bucket waits.
-    Unavailable(String),
-}
-
-impl Outcome {
-    /// The word in metrics.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Handled => "handled",
-            Self::Retry(_) => "retry",
-            Self::Reject(_) => "reject",
-            Self::Unavailable(_) => "unavailable",
-        }
-    }
 }
 
 /// Why a tenure ended.
