@@ -8,6 +8,7 @@
     reason = "what fails in a helper fails its test"
 )]
 
+mod operators;
 #[path = "../support/support.rs"]
 mod support;
 mod topics;
