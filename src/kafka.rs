@@ -17,6 +17,7 @@ mod record;
 mod settings;
 mod transaction;
 
+pub use admin::{Admin, AdminError, Configs, Created, Layout, TopicPlan};
 pub use client::Statistics;
 pub use error::Error;
 pub use group::{GroupConsumer, GroupMetadata, GroupSettings, Polled, Rebalances};
