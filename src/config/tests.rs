@@ -378,3 +378,25 @@ fn the_examples_load() {
     assert_eq!((controller.role(), data_plane.role()), (Role::Controller, Role::DataPlane));
     assert_eq!((controller.bus(), controller.buckets()), (data_plane.bus(), data_plane.buckets()));
 }
+
+#[test]
+fn the_manifests_configurations_load_and_leave_time_to_end_in_order() {
+    const MANIFESTS: [(&str, Role); 2] = [
+        (include_str!("../../deploy/kubernetes/controller.yaml"), Role::Controller),
+        (include_str!("../../deploy/kubernetes/data-plane.yaml"), Role::DataPlane),
+    ];
+    for (manifest, role) in MANIFESTS {
+        let text: String = manifest
+            .lines()
+            .skip_while(|line| line.trim() != "config.toml: |")
+            .skip(1)
+            .take_while(|line| *line != "---")
+            .map(|line| format!("{}\n", line.trim_start()))
+            .collect();
+        let settings = load_with(&text, &[("CONTROL_BUS__NAME", "pod-0")]).unwrap();
+        assert_eq!((settings.role(), settings.name().as_str()), (role, "pod-0"));
+        assert_eq!(settings.monitoring().unwrap().port(), 9090);
+        let grace = manifest.split_once("terminationGracePeriodSeconds: ").unwrap().1.lines().next().unwrap();
+        assert!(settings.shutdown().grace < Duration::from_secs(grace.parse().unwrap()));
+    }
+}

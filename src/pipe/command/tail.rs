@@ -43,7 +43,11 @@ impl Tail {
         let lines = self.bytes.rsplit(|byte| *byte == b'\n' || *byte == b'\r');
         let line = lines.map(<[u8]>::trim_ascii).find(|line| !line.is_empty())?;
         let mut text = String::from_utf8_lossy(line).into_owned();
-        text.truncate(text.floor_char_boundary(REASON_LIMIT));
+        let mut end = text.len().min(REASON_LIMIT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
         Some(text)
     }
 }
