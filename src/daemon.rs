@@ -1,1 +1,3 @@
 //! daemon
+
+pub mod logging;
