@@ -1,8 +1,8 @@
 //! The monitoring listener: `/metrics`, `/livez` and `/readyz` over HTTP/1.1, on a port of their own.
 //!
-//! Invariants: it holds at most [`CONNECTIONS`] connections, each for at most [`LIFETIME`]; when another comes,
-//! the oldest is cut, so that clients that are stuck never keep a probe out. It decides nothing: what ready
-//! means is said by whoever starts it.
+//! Invariants: it holds at most 64 connections, each for at most two minutes; when another comes, the oldest is
+//! cut, so that clients that are stuck never keep a probe out. It decides nothing: what ready means is said by
+//! whoever starts it.
 
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 

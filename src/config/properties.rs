@@ -27,7 +27,10 @@ enum Node {
 impl<'de> Deserialize<'de> for Properties {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut flat = BTreeMap::new();
-        let table = BTreeMap::<String, Node>::deserialize(deserializer)?;
+        // serde's own message would show a value that stands where the table should.
+        let Node::Table(table) = Node::deserialize(deserializer)? else {
+            return Err(de::Error::custom("found a single value, expected a table of properties"));
+        };
         flatten(&mut flat, "", table).map_err(|name| {
             de::Error::custom(format_args!("property {name:?} is given twice, with and without quotes"))
         })?;

@@ -312,6 +312,8 @@ fn a_secret_that_cannot_be_read_or_is_given_twice_is_refused() {
     assert!(!error.contains("hunter2"), "{error}");
     let error = refused("kafka.properties.'sasl.username_file' = '/f'");
     assert!(error.contains("no secret"), "{error}");
+    let error = refused_variable("CONTROL_BUS__KAFKA__PROPERTIES", "sasl.password=hunter2");
+    assert!(error.contains("table of properties") && !error.contains("hunter2"), "{error}");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Invariants: a line is never torn, whoever gives up meanwhile; a line whose task gave up before the pipe took
 //! its first byte is never written; after an error nothing is written any more. What the pipe has taken
-//! cannot be called back: with standard output that is up to [`CHUNK`] bytes beside what is in the pipe.
+//! cannot be called back: with standard output that is up to 16 KiB and the line that goes beyond them,
+//! beside what is in the pipe.
 
 use std::{
     collections::VecDeque,
