@@ -12,7 +12,7 @@ use super::{
 use crate::{
     kafka,
     model::{Buckets, Bus, PodName},
-    owner, publisher,
+    owner, publisher, topics,
 };
 
 /// A process's configuration. What exists is valid as a whole; `Debug` shows no secret.
@@ -130,7 +130,7 @@ impl Settings {
             handler_timeout: read.time("handler.timeout", handler.timeout, limits::DAY)?,
             handler_concurrency: read.count("handler.concurrency", handler.concurrency, 1..=10_000)?,
             retry: owner::RetryConfig {
-                attempts: read.within("retry.attempts", retry.attempts, 1..=10_000)?,
+                attempts: read.within("retry.attempts", retry.attempts, 1..=1_000)?,
                 initial: read.time("retry.initial", retry.initial, limits::DAY)?,
                 max: read.time("retry.max", retry.max, limits::DAY)?,
             },
@@ -192,16 +192,16 @@ impl Settings {
         self.slots
     }
 
-    /// Whether topics that are missing are created.
+    /// What the bus asks of its topics.
     #[must_use]
-    pub fn topics_create(&self) -> bool {
-        self.topics_create
-    }
-
-    /// The replication factor of topics that are created; `None` for the broker's own default.
-    #[must_use]
-    pub fn replication_factor(&self) -> Option<i32> {
-        self.replication_factor
+    pub fn topics(&self) -> topics::Config {
+        topics::Config {
+            bus: self.bus.clone(),
+            buckets: self.buckets,
+            slots: self.slots,
+            create: self.topics_create,
+            replication_factor: self.replication_factor,
+        }
     }
 
     /// How Kafka is reached.

@@ -63,7 +63,7 @@ fn defaults_hold_where_nothing_is_said() {
     assert_eq!((publisher.linger, publisher.max_bytes), (Duration::from_millis(1), 64 << 20));
     assert_eq!(publisher.max_message_bytes, 2000);
     assert_eq!((settings.monitoring(), settings.handler_command()), (None, None));
-    assert_eq!((settings.topics_create(), settings.replication_factor()), (true, None));
+    assert_eq!((settings.topics().create, settings.topics().replication_factor), (true, None));
     assert!(!settings.kafka().embedded());
 }
 
@@ -85,7 +85,7 @@ fn a_variable_is_stronger_than_the_file_and_has_its_keys_type() {
     ];
     let settings = load_with(CONTROLLER, &variables).unwrap();
     assert_eq!((settings.name().as_str(), settings.buckets().count()), ("17", 8));
-    assert_eq!((settings.topics_create(), settings.replication_factor()), (false, Some(3)));
+    assert_eq!((settings.topics().create, settings.topics().replication_factor), (false, Some(3)));
     let owner = settings.owner(1);
     assert_eq!((owner.session_timeout, owner.window.max_bytes), (Duration::from_secs(20), 1 << 20));
     assert_eq!(settings.publisher(1).max_bytes, 1 << 20);
