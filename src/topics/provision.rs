@@ -5,10 +5,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Action, Config, DEAD_LETTER_MARGIN, DEFAULT_MESSAGE_LIMIT, Defaults, Error, Found, TopicSpec, Verified,
-    expected, judge, judge_limits,
+    Action, Config, DEAD_LETTER_MARGIN, DEFAULT_MESSAGE_LIMIT, Defaults, Error, Found, Mismatch, TopicSpec,
+    Verified, expected, judge, judge_limits,
 };
-use crate::kafka::{Admin, AdminError, Configs, Created, Layout, Settings, TopicPlan};
+use crate::{
+    kafka::{Admin, AdminError, Configs, Created, Layout, Settings, TopicPlan},
+    model::Buckets,
+};
 
 /// How long to wait before asking again whether a broker knows a new topic.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
@@ -52,6 +55,28 @@ pub async fn ensure(config: &Config, kafka: &Settings, timeout: Duration) -> Res
 pub async fn verify(config: &Config, kafka: &Settings, timeout: Duration) -> Result<Verified, Error> {
     let admin = client(kafka, timeout)?;
     verified(&admin, &expected(config), kafka.embedded()).await
+}
+
+/// Verifies only that `topic` is there with one partition per bucket: for those who look at a bus without taking
+/// part in it. Works with the embedded broker too.
+///
+/// Each call to Kafka takes `timeout` at most. Dropping the future has no effect on Kafka.
+///
+/// # Errors
+/// [`Error::Missing`], [`Error::Mismatch`], [`Error::NotAuthorized`], [`Error::Unreachable`].
+pub async fn check_buckets(
+    topic: &str,
+    buckets: Buckets,
+    kafka: &Settings,
+    timeout: Duration,
+) -> Result<(), Error> {
+    let expected = u32::from(buckets.count());
+    let found = client(kafka, timeout)?.layout(topic).await;
+    let found = found.map_err(|error| Error::of(topic, expected, Action::Describe, error))?.partitions;
+    if found == expected {
+        return Ok(());
+    }
+    Err(Mismatch::Partitions { topic: topic.to_owned(), found, expected, key: "bus.buckets" }.into())
 }
 
 fn client(kafka: &Settings, timeout: Duration) -> Result<Admin, Error> {

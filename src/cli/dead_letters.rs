@@ -1,0 +1,13 @@
+//! `dead-letters list` and `dead-letters replay`.
+
+mod draft;
+mod letter;
+mod list;
+mod newest;
+mod replay;
+mod selection;
+
+pub use letter::Letter;
+pub use list::list;
+pub use replay::{Answer, Append, Outcome, replay};
+pub use selection::{ReplayArgs, Selection};

@@ -1,0 +1,64 @@
+//! `route RESOURCE`: which bucket a resource belongs to, and who owns it.
+
+use serde::Serialize;
+
+use super::{BucketStatus, Error, Row, Target, output::cell, status::statuses};
+use crate::model::ResourceKey;
+
+/// Where a resource's notifications go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Route {
+    /// The resource.
+    pub resource: String,
+    /// Its bucket.
+    pub bucket: u16,
+    /// The partition of the notifications topic: the same number.
+    pub partition: i32,
+    /// Who claimed the bucket last; `None` where nobody has yet.
+    pub owner: Option<String>,
+    /// The number of that tenure.
+    pub epoch: Option<u64>,
+    /// Whether that owner has given the bucket up in good order.
+    pub released: Option<bool>,
+    /// Where handling goes on; `None` where nothing was committed yet.
+    pub committed: Option<i64>,
+}
+
+impl Row for Route {
+    const COLUMNS: &'static [&'static str] =
+        &["resource", "bucket", "partition", "owner", "epoch", "released", "committed"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.resource.clone(),
+            self.bucket.to_string(),
+            self.partition.to_string(),
+            cell(self.owner.as_deref()),
+            cell(self.epoch),
+            cell(self.released),
+            cell(self.committed),
+        ]
+    }
+}
+
+/// Tells which bucket a resource belongs to, and who owns it.
+///
+/// Writes nothing, so dropping the future has no effect on Kafka.
+///
+/// # Errors
+/// Where the topics are missing or have another number of partitions, where Kafka does not answer, and
+/// where the claim cannot be read.
+pub async fn route(target: &Target, resource: &ResourceKey) -> Result<Route, Error> {
+    let bucket = target.buckets.of(resource);
+    let status = statuses(target, vec![bucket]).await?.pop().ok_or(Error::Interrupted)?;
+    let BucketStatus { owner, epoch, released, committed, .. } = status;
+    Ok(Route {
+        resource: resource.to_string(),
+        bucket: bucket.get(),
+        partition: bucket.partition(),
+        owner,
+        epoch,
+        released,
+        committed,
+    })
+}
