@@ -22,8 +22,7 @@ pub(super) async fn run(process: Process, verified: &Verified) -> Result<(), Err
     };
     let input = tokio::io::BufReader::with_capacity(64 * 1024, tokio::io::stdin());
     let output = tokio::io::stdout();
-    let done =
-        data_plane::run(&publisher, input, output, Options { at_end }, process.shutdown.clone()).await;
+    let done = data_plane::run(&publisher, input, output, Options { at_end }, process.shutdown.clone()).await;
     process.status.stopping();
     publisher.close().await;
     let summary = done.map_err(Error::Pipe)?;
