@@ -1,9 +1,12 @@
-//! Standard input and output as a surface: one JSON line per message, and a program per message.
+//! JSON lines on standard input and output, and a program per message: how programs in any language use the
+//! bus until there is HTTP.
 //!
 //! A controller's messages are written as lines, or given to a program; what is in a line is the same either
-//! way. It does not know Kafka: handlers are called by `owner`.
+//! way. A data-plane process's input lines are published and answered. Nothing here opens a file or ends the
+//! process, and nothing knows Kafka.
 
 mod command;
+pub mod data_plane;
 mod line;
 mod lines;
 mod writer;

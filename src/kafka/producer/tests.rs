@@ -74,9 +74,9 @@ fn records_reach_the_given_partition_and_an_empty_payload_is_no_null() {
     for (number, payload) in [Some(&b"x"[..]), Some(b""), None].into_iter().enumerate() {
         fixture.send(number, 1, payload);
     }
-    for number in 0..3 {
+    for (number, offset) in (0..3).zip(0..) {
         let (told, result) = fixture.answer();
-        assert_eq!((told, result.unwrap().get()), (number, told as i64));
+        assert_eq!((told, result.unwrap().get()), (number, offset));
     }
     let reader = LogReader::new(&fixture.settings, Isolation::ReadUncommitted, None).unwrap();
     let bucket = Bucket::from_partition(1).unwrap();
