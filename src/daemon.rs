@@ -16,7 +16,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub use self::{error::{Error, chain}, signals::shutdown_on_signals, status::Status};
+pub use self::{
+    error::{Error, chain},
+    signals::shutdown_on_signals,
+    status::Status,
+};
 use crate::{
     bridge::monitoring,
     config::{Role, Settings},
