@@ -1,1 +1,3 @@
-//! bridge
+//! What the process shows of itself to those who run it.
+
+pub mod monitoring;

@@ -4,10 +4,12 @@
 //! None joins the consumer group. Only `topics ensure` and `dead-letters replay` write to Kafka. Loading the
 //! configuration file is the caller's: a command gets a [`Target`].
 
+mod append;
 mod buckets;
 mod dead_letters;
 mod error;
 mod output;
+mod program;
 mod route;
 mod status;
 mod topics;
@@ -19,6 +21,7 @@ use clap::{Args, Parser, Subcommand};
 pub use dead_letters::{Answer, Append, Letter, Outcome, ReplayArgs, Selection, list, replay};
 pub use error::Error;
 pub use output::{Format, Row};
+pub use program::main;
 pub use route::{Route, route};
 pub use status::BucketStatus;
 

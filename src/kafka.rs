@@ -19,9 +19,11 @@ mod transaction;
 
 pub use admin::{Admin, AdminError, Configs, Created, Layout, TopicPlan};
 pub use client::Statistics;
+pub use embedded::{EmbeddedBroker, ProduceFault};
 pub use error::Error;
 pub use group::{GroupConsumer, GroupMetadata, GroupSettings, Polled, Rebalances};
 pub use offsets::{Committed, OffsetReader};
+pub use producer::{Completion, Producer, ProducerSettings, Unsent};
 pub use reader::{Isolation, LogReader};
 pub use settings::{InvalidProperty, Settings};
 pub use transaction::{Refusal, Transaction, TransactionError, TransactionalProducer};

@@ -141,6 +141,20 @@ pub enum End {
     Superseded,
 }
 
+impl End {
+    /// The word in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::GivenUp => "given_up",
+            Self::Gone => "lost",
+            Self::Evicted { .. } => "evicted",
+            Self::Superseded => "superseded",
+        }
+    }
+}
+
 /// What is in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Step {

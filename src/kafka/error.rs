@@ -42,6 +42,33 @@ impl Error {
         self.rdkafka_code().is_some_and(is_authorization)
     }
 
+    /// Whether the client's own queue had no room; nothing was sent.
+    #[must_use]
+    pub fn is_queue_full(&self) -> bool {
+        self.rdkafka_code() == Some(Code::QueueFull)
+    }
+
+    /// Whether a record was given up because its delivery time-out passed.
+    #[must_use]
+    pub fn is_delivery_timeout(&self) -> bool {
+        self.rdkafka_code() == Some(Code::MessageTimedOut)
+    }
+
+    /// Whether it is the record itself that was refused, by its size or contents.
+    #[must_use]
+    pub fn blames_record(&self) -> bool {
+        matches!(
+            self.rdkafka_code(),
+            Some(
+                Code::MessageSizeTooLarge
+                    | Code::InvalidMessageSize
+                    | Code::InvalidMessage
+                    | Code::InvalidRecord
+                    | Code::PolicyViolation
+            )
+        )
+    }
+
     /// What can be done about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

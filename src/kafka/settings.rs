@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use rdkafka::ClientConfig;
+use rdkafka::{ClientConfig, error::KafkaError};
 
 /// Properties that the bus sets itself, since its promises rest on them, and what to use instead.
 const OURS: &[(&str, &str)] = &[
@@ -47,7 +47,7 @@ const OURS: &[(&str, &str)] = &[
 ];
 
 /// Words in a property's name that mark its value as a secret.
-const SECRET_WORDS: [&str; 4] = ["password", "secret", "key.pem", "token"];
+const SECRET_WORDS: [&str; 5] = ["password", "passphrase", "secret", "key.pem", "token"];
 
 /// Where the brokers are, and librdkafka's properties as given by the user.
 #[derive(Clone, PartialEq, Eq)]
@@ -110,8 +110,14 @@ impl Settings {
         settings
             .client()
             .create_native_config()
-            .map_err(|error| InvalidProperty::Refused { reason: error.to_string() })?;
+            .map_err(|error| InvalidProperty::Refused { reason: without_value(error) })?;
         Ok(settings)
+    }
+
+    /// Whether the value of the property `name` is a secret, which is never shown.
+    #[must_use]
+    pub fn is_secret(name: &str) -> bool {
+        SECRET_WORDS.iter().any(|word| name.contains(word))
     }
 
     /// The brokers, as given.
@@ -143,16 +149,24 @@ impl Settings {
     }
 }
 
+/// Why librdkafka refuses a property; rdkafka's own text ends with the value, which may be a secret.
+fn without_value(error: KafkaError) -> String {
+    match error {
+        KafkaError::ClientConfig(_, _, name, _) if Settings::is_secret(&name) => {
+            format!("the value of property {name:?}, or the property itself, is not known to it")
+        }
+        KafkaError::ClientConfig(_, description, ..) => description,
+        other => other.to_string(),
+    }
+}
+
 impl fmt::Debug for Settings {
     /// Shows secrets as `***`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: BTreeMap<&str, &str> = self
             .properties
             .iter()
-            .map(|(name, value)| {
-                let secret = SECRET_WORDS.iter().any(|word| name.contains(word));
-                (name.as_str(), if secret { "***" } else { value.as_str() })
-            })
+            .map(|(name, value)| (name.as_str(), if Self::is_secret(name) { "***" } else { value.as_str() }))
             .collect();
         f.debug_struct("Settings")
             .field("brokers", &self.brokers)
@@ -191,5 +205,9 @@ mod tests {
     fn secrets_are_never_shown() {
         let shown = format!("{:?}", with("sasl.password", "hunter2").unwrap());
         assert!(!shown.contains("hunter2"), "{shown}");
+        for unknown in ["sasl.password2", "sasl.pasword"] {
+            let error = with(unknown, "hunter2").unwrap_err().to_string();
+            assert!(!error.contains("hunter2") && error.contains(unknown), "{error}");
+        }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::model::{Buckets, Bus, PodName};
+use crate::{
+    engine::Backoff,
+    model::{Buckets, Bus, PodName},
+};
 
 /// How a controller works. The limits across fields are checked where it is read from files.
 #[derive(Debug, Clone)]
@@ -33,6 +36,15 @@ pub struct Config {
     pub drain: Duration,
     /// How large a dead letter may be, in bytes on the wire: the topic's own limit.
     pub dead_letter_limit: usize,
+}
+
+impl Config {
+    /// Waits while a handler is unavailable: as between attempts, but never longer than half a minute, since
+    /// the whole bucket waits.
+    pub(super) fn unavailable_backoff(&self) -> Backoff {
+        let max = self.retry.max.min(Duration::from_secs(30));
+        Backoff { initial: self.retry.initial.min(max), max }
+    }
 }
 
 /// Attempts and their distances.
