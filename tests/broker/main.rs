@@ -1,1 +1,13 @@
 //! Tests on a real Kafka broker.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "what fails in a helper fails its test"
+)]
+
+mod publisher;
+#[path = "../support/support.rs"]
+mod support;
