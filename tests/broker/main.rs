@@ -8,13 +8,8 @@
     reason = "what fails in a helper fails its test"
 )]
 
-<<<<<<< .merge_file_KbAkHt
 mod operators;
-#[path = "../support/support.rs"]
-mod support;
-mod topics;
-=======
 mod publisher;
 #[path = "../support/support.rs"]
 mod support;
->>>>>>> .merge_file_jDgrJC
+mod topics;
