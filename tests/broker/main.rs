@@ -8,6 +8,7 @@
     reason = "what fails in a helper fails its test"
 )]
 
+mod run;
 #[path = "../support/support.rs"]
 mod support;
 mod topics;
