@@ -11,4 +11,5 @@
 mod run;
 #[path = "../support/support.rs"]
 mod support;
+mod the_case;
 mod topics;

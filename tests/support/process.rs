@@ -137,6 +137,10 @@ impl Process {
         &self.name
     }
 
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
     /// Writes lines to its standard input, each with an end; waits where the pipe is full.
     pub(crate) fn feed<L: AsRef<str>>(&mut self, lines: impl IntoIterator<Item = L>) {
         let mut text = String::new();
