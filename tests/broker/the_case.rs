@@ -40,7 +40,7 @@ const SESSION: Duration = Duration::from_secs(6);
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How many lines a dispatcher is given at a time, and how long it then has none.
-const BATCH: (u64, Duration) = (6, Duration::from_millis(20));
+const BATCH: (usize, Duration) = (6, Duration::from_millis(20));
 
 /// What a dispatcher reports on: resource and source, as in "trigger1's consumer 4".
 type Consumer = (String, String);
@@ -104,8 +104,8 @@ impl Feeder {
 }
 
 /// A dispatcher's line: two events, then a state; each consumer in turn.
-fn line(dispatcher: usize, consumers: &[Consumer], number: u64) -> String {
-    let (resource, source) = &consumers[(number as usize / 3) % consumers.len()];
+fn line(dispatcher: usize, consumers: &[Consumer], number: usize) -> String {
+    let (resource, source) = &consumers[(number / 3) % consumers.len()];
     let (kind, ty) = if number % 3 == 2 { ("state", "consumer.ready") } else { ("event", "consumer.moved") };
     serde_json::json!({
         "resource": resource, "type": ty, "kind": kind, "id": format!("d{dispatcher}-{number}"),
@@ -175,11 +175,10 @@ impl Case {
         [0, 1].map(|bucket| {
             let epochs = self.controllers.iter().enumerate().filter_map(|(run, process)| {
                 let epoch = process.with_lines(|lines| {
-                    let newest = lines.iter().rev().find_map(|line| {
+                    lines.iter().rev().find_map(|line| {
                         let notice = line.json.get("acquired")?;
                         (notice["bucket"] == bucket).then(|| notice["epoch"].as_i64())?
-                    });
-                    newest
+                    })
                 });
                 Some((epoch?, run))
             });
