@@ -142,11 +142,16 @@ impl<R: Rebalances> GroupConsumer<R> {
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "error")
-            .set("isolation.level", "read_committed")
-            .set("statistics.interval.ms", STATISTICS_INTERVAL)
-            .set("fetch.wait.max.ms", if settings.embedded() { "10" } else { "500" });
-        if config.get("queued.max.messages.kbytes").is_none() {
-            config.set("queued.max.messages.kbytes", "16384");
+            .set("isolation.level", "read_committed");
+        if settings.embedded() {
+            config.set("fetch.wait.max.ms", "10"); // there an empty fetch sleeps for all of it
+        }
+        for (name, value) in
+            [("queued.max.messages.kbytes", "16384"), ("statistics.interval.ms", STATISTICS_INTERVAL)]
+        {
+            if config.get(name).is_none() {
+                config.set(name, value);
+            }
         }
         let context = MemberContext {
             client: Context::new(Some(metrics)),
