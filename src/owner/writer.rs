@@ -102,7 +102,9 @@ impl Writer {
             Arc::clone(&self.metrics),
         );
         let producer = created.map_err(|error| self.log("creating a producer", &error, Setback::Aborted))?;
-        producer.init(INIT).map_err(|error| self.log("initialising a producer", &error, Setback::Aborted))?;
+        producer
+            .init(&self.topic, INIT)
+            .map_err(|error| self.log("initialising a producer", &error, Setback::Aborted))?;
         Ok(producer)
     }
 
@@ -148,7 +150,12 @@ impl Writer {
         ) {
             self.metrics.fenced.inc();
         }
-        self.log("a transaction", error, ());
+        if let TransactionError::Rebalancing(_) = error {
+            // Normal for some milliseconds around nearly every rebalance.
+            tracing::info!(bucket = %self.bucket, "a transaction waits for the rebalance");
+        } else {
+            self.log("a transaction", error, ());
+        }
         let refused = match error {
             TransactionError::Refused { index, refusal, error } => {
                 Some((*index, refusal.clone(), DisplayChain(error).to_string()))
