@@ -10,9 +10,13 @@ use crate::support::{
     process::{Bus, Line, eventually},
 };
 
-fn error(line: &Line) -> (&str, i64, Option<&str>) {
+fn error(line: &Line) -> (&str, usize, Option<&str>) {
     assert!(!line.text_of("error").is_empty(), "{}", line.text);
-    (line.text_of("error_kind"), line.number("line"), line.json.get("id").and_then(Value::as_str))
+    (
+        line.text_of("error_kind"),
+        line.number("line").try_into().unwrap(),
+        line.json.get("id").and_then(Value::as_str),
+    )
 }
 
 #[test]
@@ -61,7 +65,7 @@ fn every_line_is_answered_in_order_with_its_place_or_with_what_is_wrong() {
         (8, Some("nine"), "data_base64"),
     ] {
         let line: &Line = &answers[index];
-        assert_eq!(error(line), ("invalid", index as i64 + 1, id), "{}", line.text);
+        assert_eq!(error(line), ("invalid", index + 1, id), "{}", line.text);
         assert!(line.text_of("error").contains(said), "{said:?} is not in {}", line.text);
         let expected = ["error", "error_kind", "line", "id"];
         assert_eq!(keys(&line.text), expected[..3 + usize::from(id.is_some())]);
@@ -118,7 +122,7 @@ fn with_the_broker_away_lines_are_given_back_after_the_time_out_and_never_sent_a
     pod.until_count(4, SOON);
     for (index, id) in ["lost1", "lost2", "lost3"].into_iter().enumerate() {
         let line = pod.with_lines(|lines| lines[index + 1].clone());
-        assert_eq!(error(&line), ("retryable", index as i64 + 2, Some(id)));
+        assert_eq!(error(&line), ("retryable", index + 2, Some(id)));
         assert!(line.text_of("error").contains(id), "{}", line.text);
         let took = line.at - began;
         assert!(took >= timeout && took < timeout * 3, "{took:?}");

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{SOON, event, handled, handled_by_a_successor, publish};
+use super::{SOON, event, handled, handled_by_a_successor, publish, until_no_lag};
 use crate::support::{
     kafka::shared,
     process::{Bus, eventually},
@@ -45,7 +45,10 @@ fn a_full_pipe_is_backpressure_that_costs_neither_membership_nor_attempts_nor_me
         assert_eq!(controller.unready(), [""; 0]);
         (since.elapsed() > session + Duration::from_secs(2)).then_some(())
     });
-    assert!(controller.bucket_metric("window_records", 0) < limit as f64 + 600.0, "one batch more at most");
+    assert!(
+        controller.bucket_metric("window_records", 0) < f64::from(limit) + 600.0,
+        "one batch more at most"
+    );
 
     controller.read_on();
     controller.until_count(3000, SOON);
@@ -58,6 +61,41 @@ fn a_full_pipe_is_backpressure_that_costs_neither_membership_nor_attempts_nor_me
     });
     controller.terminate();
     assert_eq!(controller.exit_code(SOON), 0);
+}
+
+#[test]
+fn a_full_pipe_keeps_nobody_from_ending_it_or_from_taking_over() {
+    let bus = Bus::new("run-stuck", shared(), 1);
+    let (grace, count) = (Duration::from_secs(8), 3000);
+    let config = bus.controller("controller1").set("bucket.max_records", 300);
+    let mut controller = config.set("shutdown.drain", "1s").set("shutdown.grace", "8s").start();
+    controller.until_ready(SOON);
+    controller.stop_reading();
+    publish(&bus, events("e", count));
+    let full = || (controller.bucket_metric("window_full", 0) == 1.0).then_some(());
+    eventually("the window is full", SOON, &[&controller], full);
+    let began = Instant::now();
+    controller.terminate();
+    let successor = bus.controller("controller2").start();
+    successor.until_acquired(0, 0, SOON);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(8), "the bucket was handed over after {took:?}");
+    let code = controller.exit_code(grace + Duration::from_secs(2));
+    assert!(code == 0 || controller.stderr().contains("shutdown.grace"), "{code}");
+
+    // What stands in the pipe was flushed, save for the last chunk; the rest is the successor's.
+    controller.read_on();
+    eventually("the pipe is read to its end", SOON, &[], || controller.is_read().then_some(()));
+    let read = handled(&controller);
+    until_no_lag(&bus, &successor);
+    let again = handled(&successor);
+    let line = controller.with_lines(|lines| lines[1].text.len());
+    let on_its_way: BTreeSet<&String> = read.iter().rev().take(2 * 16 * 1024 / line).collect();
+    let repeated: Vec<&String> =
+        again.iter().filter(|id| read.contains(id) && !on_its_way.contains(id)).collect();
+    assert_eq!(repeated, [""; 0], "of {} lines that were flushed", read.len());
+    let known: BTreeSet<&String> = read.iter().chain(&again).collect();
+    assert_eq!(known.len(), count, "{} read and {} of the successor", read.len(), again.len());
 }
 
 #[test]
