@@ -10,6 +10,8 @@
 
 mod operators;
 mod publisher;
+mod run;
 #[path = "../support/support.rs"]
 mod support;
+mod the_case;
 mod topics;

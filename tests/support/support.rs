@@ -5,6 +5,8 @@
 //! mod support;
 //! ```
 //!
-//! It depends on std, `nix` and `tempfile` only, and knows nothing of the crate under test.
+//! It knows nothing of the library under test: what it has to do with is its binary and its brokers.
 
+pub(crate) mod checker;
 pub(crate) mod kafka;
+pub(crate) mod process;
