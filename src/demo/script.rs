@@ -75,13 +75,14 @@ pub(super) async fn play(show: &mut Show) -> Result<Verdict, Error> {
 
 fn introduce(show: &mut Show) -> Result<(), Error> {
     let place = if show.setting.is_embedded() {
-        "embedded in this process (handovers take seconds more than on a real cluster)"
+        "embedded in this process; handovers take seconds longer there than on a real cluster"
     } else {
-        "a cluster"
+        "not started by this process"
     };
     let (brokers, bus) = (show.setting.brokers(), show.setting.bus().to_owned());
     show.view.print(&format!(
-        "\n  Kafka: {brokers}, {place}. The bus: {bus}, with 2 buckets.\n\
+        "\n  Kafka: {brokers} ({place})\
+         \n  Bus:   {bus}, with 2 buckets\n\
          \n  trigger1 is in bucket 0; it has 11 consumers: 5 on dispatcher1, 1 on dispatcher2, 5 on dispatcher3.\
          \n  trigger2 is in bucket 1; its one consumer is on dispatcher2.\
          \n  All they have to say must reach whoever owns the bucket: before, while and after owners change.\n"

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     config::Settings,
-    kafka::{Admin, EmbeddedBroker},
+    kafka::{Admin, AdminError, EmbeddedBroker},
     topics,
 };
 
@@ -86,8 +86,8 @@ impl Folder {
 }
 
 impl Setting {
-    /// Starts the broker, writes the files, creates the topics.
-    pub(super) async fn prepare(folder: Folder, options: &Options) -> Result<Self, Error> {
+    /// Starts the broker and writes the files.
+    pub(super) fn prepare(folder: Folder, options: &Options) -> Result<Self, Error> {
         let embedded = match options.brokers {
             None => Some(EmbeddedBroker::start(1).map_err(Error::Broker)?),
             Some(_) => None,
@@ -107,12 +107,11 @@ impl Setting {
             std::fs::write(&path, text).map_err(|source| Error::Files { path, source })?;
         }
         let settings = Settings::load(&folder.file(VISITORS.1), []).map_err(Error::Config)?;
-        let setting = Self { folder, bus, settings, embedded };
-        setting.create_topics().await?;
-        Ok(setting)
+        Ok(Self { folder, bus, settings, embedded })
     }
 
-    async fn create_topics(&self) -> Result<(), Error> {
+    /// Creates the topics. Where it fails half-way, or is dropped, some may be there.
+    pub(super) async fn create_topics(&self) -> Result<(), Error> {
         let config = self.settings.topics();
         if let Some(broker) = &self.embedded {
             for spec in topics::expected(&config) {
@@ -124,7 +123,8 @@ impl Setting {
         verified.map(drop).map_err(Error::Topics)
     }
 
-    /// Deletes the topics of a bus on a real cluster. Returns what could not be deleted, and why.
+    /// Deletes the topics of a bus on a real cluster, as far as they are there. Returns what could not be deleted,
+    /// and why.
     pub(super) async fn delete_topics(&self) -> Vec<String> {
         if self.embedded.is_some() {
             return Vec::new();
@@ -135,8 +135,9 @@ impl Setting {
         };
         let mut failed = Vec::new();
         for spec in topics::expected(&self.settings.topics()) {
-            if let Err(error) = admin.delete(&spec.name).await {
-                failed.push(error.to_string());
+            match admin.delete(&spec.name).await {
+                Ok(()) | Err(AdminError::Missing { .. }) => {}
+                Err(error) => failed.push(error.to_string()),
             }
         }
         failed

@@ -22,6 +22,7 @@ use super::{
     standing::{News, Standing, State},
     view::{Style, Tone, View, seconds},
 };
+use crate::model::ErrorKind;
 
 /// How often the board is drawn.
 const FRAME: Duration = Duration::from_millis(200);
@@ -66,12 +67,7 @@ impl Show {
                 return Err(error);
             }
         };
-        let prepared = tokio::select! {
-            biased;
-            () = shutdown.cancelled() => Err(Error::Interrupted),
-            prepared = Setting::prepare(folder.clone(), options) => prepared,
-        };
-        let setting = match prepared {
+        let setting = match prepared(&folder, options, &shutdown).await {
             Ok(setting) => setting,
             Err(error) => {
                 // The cause matters more than what may go wrong on the way out.
@@ -234,7 +230,7 @@ impl Show {
                 self.tell(&name, news)
             }
             // A process that was killed may leave half a line.
-            Err(_) if self.standing.state(id) == Some(State::Killed) => Ok(()),
+            Err(_) if self.stays || self.standing.state(id) == Some(State::Killed) => Ok(()),
             Err(source) => Err(Error::Line { name, line, source }),
         }
     }
@@ -318,23 +314,46 @@ impl Show {
             }
         }
         self.crew.tasks.shutdown().await;
+        let mut words = Vec::new();
         if stay && !self.setting.is_embedded() {
-            let bus = self.setting.bus().to_owned();
-            self.view
-                .say(Tone::Aside, &format!("the topics {bus}.* stay on the brokers; nothing else is left"))?;
+            let bus = self.setting.bus();
+            words
+                .push((Tone::Aside, format!("the topics {bus}.* stay on the brokers; nothing else is left")));
         } else {
-            for failure in self.setting.delete_topics().await {
-                self.view.say(Tone::Bad, &format!("a topic is left on the brokers: {failure}"))?;
-            }
+            let failures = self.setting.delete_topics().await.into_iter();
+            words.extend(failures.map(|why| (Tone::Bad, format!("a topic is left on the brokers: {why}"))));
         }
         let folder = self.setting.folder().clone();
         if self.crew.end(keep).is_err() || !keep {
             folder.delete()?;
         }
         if keep {
-            self.view
-                .say(Tone::Aside, &format!("the processes' logs are left in {}", folder.path().display()))?;
+            let folder = folder.path().display();
+            words.push((Tone::Aside, format!("the processes' logs are left in {folder}")));
         }
-        Ok(())
+        words.iter().try_for_each(|(tone, text)| self.view.say(*tone, text))
+    }
+}
+
+/// The setting with its topics. Where that is not to be, nothing of it is left on the brokers, unless they do not
+/// answer.
+async fn prepared(
+    folder: &Folder,
+    options: &Options,
+    shutdown: &CancellationToken,
+) -> Result<Setting, Error> {
+    let setting = Setting::prepare(folder.clone(), options)?;
+    let created = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => Err(Error::Interrupted),
+        created = setting.create_topics() => created,
+    };
+    match created {
+        Ok(()) => Ok(setting),
+        Err(Error::Topics(error)) if error.kind() == ErrorKind::Retryable => Err(Error::Topics(error)),
+        Err(error) => {
+            drop(setting.delete_topics().await);
+            Err(error)
+        }
     }
 }
