@@ -118,7 +118,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn start(name: &str, mut command: Command) -> Self {
+    /// Starts a command of any kind; all three standard streams are piped.
+    pub(crate) fn start(name: &str, mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary can be started");
         let pid = Pid::from_raw(child.id().try_into().expect("a process number is small"));
