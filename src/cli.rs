@@ -205,7 +205,10 @@ pub async fn execute<A: Append>(
             let append = append().await?;
             let mut answers = Vec::new();
             let replayed = replay(target, &selection, &append, &mut answers).await;
-            format.write(&answers, out)?;
+            // Before an error only what was done is worth a line.
+            if replayed.is_ok() || !answers.is_empty() {
+                format.write(&answers, out)?;
+            }
             replayed?;
             return Ok(answers.iter().all(Answer::is_settled));
         }

@@ -56,9 +56,8 @@ impl Row for BucketStatus {
 /// Where the topics are missing or have another number of partitions, where Kafka does not answer, and
 /// where a claim cannot be read.
 pub(super) async fn statuses(target: &Target, buckets: Vec<Bucket>) -> Result<Vec<BucketStatus>, Error> {
-    for topic in [target.bus.notifications(), target.bus.ownership()] {
-        topics::check_buckets(&topic, target.buckets, &target.kafka, target.timeout).await?;
-    }
+    let needed = [target.bus.notifications(), target.bus.ownership()];
+    topics::check_buckets(&needed, target.buckets, &target.kafka, target.timeout).await?;
     let target = target.clone();
     let asked = spawn_blocking(move || {
         let asking = Asking::new(&target)?;

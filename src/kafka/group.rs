@@ -58,6 +58,8 @@ pub trait Rebalances: Send + Sync + 'static {
     fn revoking(&self, buckets: &[Bucket], group: GroupMetadata);
     /// `buckets` are somebody else's already, and no longer assigned.
     fn lost(&self, buckets: &[Bucket]);
+    /// This member leaves; `buckets` were given up before.
+    fn left(&self, buckets: &[Bucket]);
     /// Where the logs end, by partition, as far as this member has fetched from them.
     fn ends(&self, ends: &Statistics);
 }
@@ -86,7 +88,10 @@ impl ClientContext for Quiet {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.0.report(&error, reason);
+        // The end of a partition is what readers wait for.
+        if error.rdkafka_error_code() != Some(Code::PartitionEOF) {
+            self.0.report(&error, reason);
+        }
     }
 
     fn stats_raw(&self, _: &[u8]) {}
@@ -310,7 +315,7 @@ impl<R: Rebalances> MemberContext<R> {
                 return Ok(());
             }
         } else {
-            self.rebalances.lost(&buckets);
+            self.rebalances.left(&buckets);
         }
         unassign(consumer, list)
     }

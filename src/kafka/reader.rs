@@ -107,6 +107,8 @@ impl LogReader {
         if from >= to {
             return Ok(());
         }
+        // Without it an unknown topic is looked up once a second only.
+        consumer.fetch_metadata(Some(topic), timeout).map_err(failed)?;
         assign(&consumer, topic, bucket, Offset::Offset(from.get())).map_err(failed)?;
         let mut deadline = Instant::now() + timeout;
         let result = loop {

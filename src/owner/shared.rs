@@ -228,6 +228,12 @@ impl Rebalances for Callbacks {
         self.shared.announce();
     }
 
+    fn left(&self, buckets: &[Bucket]) {
+        self.count("left", buckets);
+        self.shared.snapshot().lost();
+        self.shared.announce();
+    }
+
     fn ends(&self, ends: &Statistics) {
         for (partition, end) in ends {
             let bucket = Bucket::from_partition(*partition);

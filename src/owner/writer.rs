@@ -148,7 +148,12 @@ impl Writer {
         ) {
             self.metrics.fenced.inc();
         }
-        self.log("a transaction", error, ());
+        if let TransactionError::Rebalancing(_) = error {
+            // Normal for some milliseconds around nearly every rebalance.
+            tracing::info!(bucket = %self.bucket, "a transaction waits for the rebalance");
+        } else {
+            self.log("a transaction", error, ());
+        }
         let refused = match error {
             TransactionError::Refused { index, refusal, error } => {
                 Some((*index, refusal.clone(), DisplayChain(error).to_string()))

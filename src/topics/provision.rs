@@ -57,7 +57,7 @@ pub async fn verify(config: &Config, kafka: &Settings, timeout: Duration) -> Res
     verified(&admin, &expected(config), kafka.embedded()).await
 }
 
-/// Verifies only that `topic` is there with one partition per bucket: for those who look at a bus without taking
+/// Verifies only that `topics` are there with one partition per bucket: for those who look at a bus without taking
 /// part in it. Works with the embedded broker too.
 ///
 /// Each call to Kafka takes `timeout` at most. Dropping the future has no effect on Kafka.
@@ -65,18 +65,21 @@ pub async fn verify(config: &Config, kafka: &Settings, timeout: Duration) -> Res
 /// # Errors
 /// [`Error::Missing`], [`Error::Mismatch`], [`Error::NotAuthorized`], [`Error::Unreachable`].
 pub async fn check_buckets(
-    topic: &str,
+    topics: &[String],
     buckets: Buckets,
     kafka: &Settings,
     timeout: Duration,
 ) -> Result<(), Error> {
-    let expected = u32::from(buckets.count());
-    let found = client(kafka, timeout)?.layout(topic).await;
-    let found = found.map_err(|error| Error::of(topic, expected, Action::Describe, error))?.partitions;
-    if found == expected {
-        return Ok(());
+    let (admin, expected) = (client(kafka, timeout)?, u32::from(buckets.count()));
+    for topic in topics {
+        let found = admin.layout(topic).await;
+        let found = found.map_err(|error| Error::of(topic, expected, Action::Describe, error))?.partitions;
+        if found != expected {
+            let (topic, key) = (topic.clone(), "bus.buckets");
+            return Err(Mismatch::Partitions { topic, found, expected, key }.into());
+        }
     }
-    Err(Mismatch::Partitions { topic: topic.to_owned(), found, expected, key: "bus.buckets" }.into())
+    Ok(())
 }
 
 fn client(kafka: &Settings, timeout: Duration) -> Result<Admin, Error> {

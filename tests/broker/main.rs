@@ -8,6 +8,8 @@
     reason = "what fails in a helper fails its test"
 )]
 
+mod operators;
+mod publisher;
 mod run;
 #[path = "../support/support.rs"]
 mod support;

@@ -251,3 +251,20 @@ async fn three_brokers_all_know_a_new_bus_and_keep_two_copies_of_each_record() {
         }
     }
 }
+
+#[tokio::test]
+async fn towards_the_embedded_broker_only_partitions_are_verified() {
+    let cluster = rdkafka::mocking::MockCluster::new(1).unwrap();
+    let kafka = Settings::new(cluster.bootstrap_servers(), "topics-test", BTreeMap::new(), true).unwrap();
+    let config = bus();
+    let error = ensure(&config, &kafka).await.unwrap_err();
+    assert!(matches!(error, Error::Missing { .. }), "it cannot create topics: {error:?}");
+    for spec in topics::expected(&config) {
+        cluster.create_topic(&spec.name, i32::try_from(spec.partitions).unwrap(), 1).unwrap();
+    }
+    let verified = ensure(&config, &kafka).await.unwrap();
+    assert_eq!(verified.dead_letter_limit, verified.notification_limit + topics::DEAD_LETTER_MARGIN);
+    let other = Config { buckets: Buckets::new(4).unwrap(), ..config };
+    let error = topics::verify(&other, &kafka, TIMEOUT).await.unwrap_err();
+    assert!(matches!(error, Error::Mismatch(Mismatch::Partitions { found: 3, .. })), "{error:?}");
+}

@@ -25,7 +25,8 @@ pub async fn list(target: &Target, bucket: Option<u16>, limit: usize) -> Result<
         None => target.buckets.iter().collect(),
     };
     let topic = target.bus.dead_letters();
-    topics::check_buckets(&topic, target.buckets, &target.kafka, target.timeout).await?;
+    topics::check_buckets(std::slice::from_ref(&topic), target.buckets, &target.kafka, target.timeout)
+        .await?;
     let target = target.clone();
     let read = spawn_blocking(move || {
         let reader = LogReader::new(&target.kafka, Isolation::ReadCommitted, None)?;

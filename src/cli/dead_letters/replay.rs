@@ -141,9 +141,8 @@ struct Shared {
 impl Replaying {
     async fn new(target: &Target, selection: &Selection) -> Result<Self, Error> {
         let Target { kafka, bus, buckets, name, timeout, .. } = target;
-        for topic in [bus.dead_letters(), bus.notifications()] {
-            topics::check_buckets(&topic, *buckets, kafka, *timeout).await?;
-        }
+        let needed = [bus.dead_letters(), bus.notifications()];
+        topics::check_buckets(&needed, *buckets, kafka, *timeout).await?;
         let shared = Shared {
             reader: LogReader::new(kafka, Isolation::ReadCommitted, None)?,
             drafting: Drafting {
