@@ -8,7 +8,9 @@
     reason = "what fails in a helper fails its test"
 )]
 
+mod fencing;
 mod operators;
+mod owners;
 mod publisher;
 mod run;
 #[path = "../support/support.rs"]
