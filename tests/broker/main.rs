@@ -15,4 +15,5 @@ mod publisher;
 mod run;
 #[path = "../support/support.rs"]
 mod support;
+mod the_case;
 mod topics;

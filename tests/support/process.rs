@@ -10,14 +10,12 @@
 #![allow(dead_code, reason = "a test binary that includes this module need not use all of it")]
 #![allow(clippy::expect_used, clippy::panic, reason = "test support: what fails here fails the test")]
 
+mod config;
+mod probes;
+
 use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    fs,
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    io::{BufRead as _, BufReader, Write as _},
     os::{fd::OwnedFd, unix::process::ExitStatusExt as _},
-    path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
@@ -29,11 +27,10 @@ use nix::{
     unistd::Pid,
 };
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::{io::AsyncBufReadExt as _, net::unix::pipe, sync::watch};
 
-/// The program under test.
-const PROGRAM: &str = env!("CARGO_BIN_EXE_control-bus");
+#[allow(unused_imports, reason = "a test binary that includes this module need not name all of it")]
+pub(crate) use self::config::{Bus, Config, Looked};
 
 /// How often a condition is looked at that nothing announces.
 const LOOK: Duration = Duration::from_millis(20);
@@ -43,150 +40,6 @@ const ANSWER: Duration = Duration::from_secs(30);
 
 /// How much of a process's log a failure shows.
 const TAIL: usize = 40;
-
-/// One test's own bus.
-#[derive(Debug)]
-pub(crate) struct Bus {
-    name: String,
-    brokers: String,
-    buckets: u16,
-    dir: TempDir,
-}
-
-/// One process's configuration, before it is written.
-#[derive(Debug, Clone)]
-pub(crate) struct Config {
-    name: String,
-    dir: PathBuf,
-    keys: BTreeMap<String, Value>,
-    environment: Vec<(String, String)>,
-}
-
-impl Bus {
-    /// A bus of `buckets` buckets that nobody else has; `test` begins its name.
-    pub(crate) fn new(test: &str, brokers: &str, buckets: u16) -> Self {
-        let dir =
-            tempfile::Builder::new().prefix("control-bus-test.").tempdir().expect("a temporary directory");
-        let name = format!("{test}-{}", uuid::Uuid::now_v7());
-        Self { name, brokers: brokers.to_owned(), buckets, dir }
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// A directory that is deleted with the bus.
-    pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
-    pub(crate) fn controller(&self, name: &str) -> Config {
-        self.config("controller", name)
-    }
-
-    pub(crate) fn data_plane(&self, name: &str) -> Config {
-        self.config("data-plane", name)
-    }
-
-    fn config(&self, role: &str, name: &str) -> Config {
-        let config = Config {
-            name: name.to_owned(),
-            dir: self.dir().into(),
-            keys: BTreeMap::new(),
-            environment: vec![],
-        };
-        config
-            .set("role", role)
-            .set("name", name)
-            .set("bus.name", self.name.as_str())
-            .set("bus.buckets", self.buckets)
-            .set("bus.slots", 4)
-            .set("kafka.brokers", self.brokers.as_str())
-            .set("monitoring.listen", "127.0.0.1:0")
-            .set("log.format", "json")
-    }
-}
-
-impl Config {
-    /// Sets a key, by its dotted name: text, a number, a truth value or a list of texts.
-    pub(crate) fn set(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.keys.insert(key.to_owned(), value.into());
-        self
-    }
-
-    /// Leaves a key out.
-    pub(crate) fn unset(mut self, key: &str) -> Self {
-        self.keys.remove(key);
-        self
-    }
-
-    /// Sets one of librdkafka's properties.
-    pub(crate) fn property(self, name: &str, value: &str) -> Self {
-        self.set(&format!("kafka.properties.\"{name}\""), value)
-    }
-
-    /// Sets an environment variable of the process.
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
-        self.environment.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Writes the file, and says where it is.
-    pub(crate) fn write(&self) -> PathBuf {
-        let mut text = String::new();
-        for (key, value) in &self.keys {
-            // JSON's texts, numbers and lists of them are TOML's as well.
-            writeln!(text, "{key} = {value}").expect("memory takes text");
-        }
-        let path = self.dir.join(format!("{}.toml", self.name));
-        fs::write(&path, text).expect("the configuration file can be written");
-        path
-    }
-
-    /// Starts `control-bus run`.
-    pub(crate) fn start(&self) -> Process {
-        let mut command = self.command();
-        command.arg("run").arg("--config").arg(self.write());
-        Process::start(&self.name, command)
-    }
-
-    /// Runs one of the commands that look at a bus, with this configuration, to its end.
-    pub(crate) fn look(&self, arguments: &[&str]) -> Looked {
-        let mut command = self.command();
-        command.args(arguments).arg("--config").arg(self.write());
-        let mut process = Process::start(&self.name, command);
-        process.close_stdin();
-        let status = process.wait(ANSWER);
-        Looked { code: status.code(), stdout: process.stdout(), stderr: process.stderr() }
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(PROGRAM);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("CONTROL_BUS__") {
-                command.env_remove(name);
-            }
-        }
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command
-    }
-}
-
-/// What a command that looks at a bus said.
-#[derive(Debug)]
-pub(crate) struct Looked {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Looked {
-    /// What it wrote, as one JSON value; it must have succeeded.
-    pub(crate) fn json(&self) -> Value {
-        assert_eq!(self.code, Some(0), "{self:?}");
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-}
 
 /// A line of a process's standard output.
 #[derive(Debug, Clone)]
@@ -282,6 +135,10 @@ impl Process {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid.as_raw()
     }
 
     /// Writes lines to its standard input, each with an end; waits where the pipe is full.
@@ -494,79 +351,6 @@ impl Process {
     pub(crate) fn exit_code(&mut self, deadline: Duration) -> i32 {
         let status = self.wait(deadline);
         status.code().unwrap_or_else(|| panic!("{} ended with {status}\n{}", self.name, self.last_words()))
-    }
-
-    /// Where it serves its metrics and probes.
-    pub(crate) fn monitoring(&self) -> SocketAddr {
-        let line = self.until_logged("monitoring is served", ANSWER);
-        let address = match serde_json::from_str::<Value>(&line) {
-            Ok(json) => json.get("address").and_then(Value::as_str).map(str::to_owned),
-            Err(_) => {
-                line.split("address=").nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_owned)
-            }
-        };
-        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
-        address.parse().unwrap_or_else(|error| panic!("{error}: {address:?}"))
-    }
-
-    /// Asks its monitoring listener; status and body.
-    pub(crate) fn get(&self, path: &str) -> io::Result<(u16, String)> {
-        let mut stream = TcpStream::connect_timeout(&self.monitoring(), ANSWER)?;
-        stream.set_read_timeout(Some(ANSWER))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let bad = || io::Error::new(io::ErrorKind::InvalidData, answer.clone());
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(bad)?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(bad)?;
-        Ok((status, body.to_owned()))
-    }
-
-    /// Its metrics: `name{labels}` to value.
-    pub(crate) fn metrics(&self) -> BTreeMap<String, f64> {
-        let (status, text) = self.asked("/metrics");
-        assert_eq!(status, 200, "{text}");
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let pairs = lines.filter_map(|line| line.rsplit_once(' '));
-        pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
-    }
-
-    /// One of its metrics, 0 when it has none of that name and labels.
-    pub(crate) fn metric(&self, name: &str) -> f64 {
-        self.metrics().get(name).copied().unwrap_or_default()
-    }
-
-    /// One of a bucket's metrics: `control_bus_bucket_<name>{bucket="…"}`.
-    pub(crate) fn bucket_metric(&self, name: &str, bucket: u16) -> f64 {
-        self.metric(&format!("control_bus_bucket_{name}{{bucket=\"{bucket}\"}}"))
-    }
-
-    /// What `/readyz` says: nothing when it is ready, else the reasons.
-    pub(crate) fn unready(&self) -> Vec<String> {
-        let (status, body) = self.asked("/readyz");
-        let json: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
-        let reasons = json.get("reasons").and_then(Value::as_array).cloned().unwrap_or_default();
-        let reasons: Vec<String> =
-            reasons.iter().filter_map(|reason| reason.as_str().map(str::to_owned)).collect();
-        let ready = json.get("ready").and_then(Value::as_bool);
-        assert_eq!((status == 200, ready), (reasons.is_empty(), Some(reasons.is_empty())), "{status} {body}");
-        reasons
-    }
-
-    /// Whether `/readyz` answers 200.
-    pub(crate) fn ready(&self) -> bool {
-        self.unready().is_empty()
-    }
-
-    /// Waits until `/readyz` answers 200.
-    pub(crate) fn until_ready(&self, deadline: Duration) {
-        eventually(&format!("{} is ready", self.name), deadline, &[self], || self.ready().then_some(()));
-    }
-
-    fn asked(&self, path: &str) -> (u16, String) {
-        self.get(path).unwrap_or_else(|error| {
-            panic!("{} does not answer {path}: {error}\n{}", self.name, self.last_words())
-        })
     }
 }
 

@@ -7,5 +7,6 @@
 //!
 //! It knows nothing of the library under test: what it has to do with is its binary and its brokers.
 
+pub(crate) mod checker;
 pub(crate) mod kafka;
 pub(crate) mod process;
