@@ -9,10 +9,13 @@
 )]
 
 mod fencing;
+mod fleet;
+mod ledger;
 mod operators;
 mod owners;
 mod publisher;
 mod run;
+mod stops;
 #[path = "../support/support.rs"]
 mod support;
 mod the_case;
