@@ -161,6 +161,21 @@ impl<'a> Read<'a> {
 }
 
 impl Settings {
+    /// Lets a default give way to what was set: who shortens one time span need not know every other.
+    pub(super) fn yield_defaults(&mut self, origins: &Origins) {
+        let lower = |key: &str, value: Duration, most: Duration| match origins.of(key) {
+            Origin::Default => value.min(most),
+            Origin::File(_) | Origin::Variable(_) => value,
+        };
+        self.heartbeat = lower("group.heartbeat", self.heartbeat, self.session_timeout / 3);
+        self.retry.initial = lower("retry.initial", self.retry.initial, self.retry.max);
+        let drain = self.shutdown.grace.min(self.max_poll_interval) / 2;
+        self.shutdown.drain = lower("shutdown.drain", self.shutdown.drain, drain);
+        if origins.of("handler.concurrency") == Origin::Default {
+            self.handler_concurrency = self.handler_concurrency.min(self.window.max_records);
+        }
+    }
+
     /// Checks the limits across keys.
     ///
     /// # Errors

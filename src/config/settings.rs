@@ -81,7 +81,8 @@ impl Settings {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
         let Merged { layer, origins } = Merged::new(path, &text, environment)?;
-        let settings = Self::from_layer(layer, &origins)?;
+        let mut settings = Self::from_layer(layer, &origins)?;
+        settings.yield_defaults(&origins);
         settings.validate(&origins)?;
         Ok(settings)
     }

@@ -220,11 +220,15 @@ fn keys_that_do_not_go_together_are_both_named_with_their_origin() {
     for (text, one, other) in [
         ("group.heartbeat = '4s'", "group.heartbeat", "group.session_timeout"),
         ("group.session_timeout = '6m'", "group.session_timeout", "group.max_poll_interval"),
-        ("group.max_poll_interval = '10s'", "shutdown.drain", "group.max_poll_interval"),
+        (
+            "group.max_poll_interval = '10s'\nshutdown.drain = '10s'",
+            "shutdown.drain",
+            "group.max_poll_interval",
+        ),
         ("shutdown.drain = '30s'", "shutdown.drain", "shutdown.grace"),
         ("retry.initial = '10m'", "retry.initial", "retry.max"),
         ("publisher.delivery_timeout = '1ms'", "publisher.linger", "publisher.delivery_timeout"),
-        ("bucket.max_records = 15", "handler.concurrency", "bucket.max_records"),
+        ("bucket.max_records = 15\nhandler.concurrency = 16", "handler.concurrency", "bucket.max_records"),
         ("input.at_end = 'exit'", "input.at_end", "role"),
     ] {
         let error = refused(text);
@@ -237,6 +241,18 @@ fn keys_that_do_not_go_together_are_both_named_with_their_origin() {
     let data_plane = CONTROLLER.replace("controller", "data-plane");
     let error = load_with(&format!("handler.command = ['p']\n{data_plane}"), &[]).unwrap_err().to_string();
     assert!(error.contains("`handler.command`") && error.contains("only the role \"controller\""), "{error}");
+}
+
+#[test]
+fn a_default_gives_way_to_what_is_set() {
+    let text =
+        "group.session_timeout = '900ms'\nretry.max = '100ms'\nshutdown.grace = '4s'\nbucket.max_records = 3";
+    let settings = load_with(&format!("{text}\n{CONTROLLER}"), &[]).unwrap();
+    let owner = settings.owner(1000);
+    assert_eq!(owner.heartbeat, Duration::from_millis(300));
+    assert_eq!(owner.retry.initial, Duration::from_millis(100));
+    assert_eq!(owner.drain, Duration::from_secs(2));
+    assert_eq!(owner.handler_concurrency, 3);
 }
 
 #[test]

@@ -50,6 +50,15 @@ impl OffsetRanges {
         }
     }
 
+    /// Removes every offset from `bound` on.
+    pub fn remove_from(&mut self, bound: NextOffset) {
+        let _beyond = self.ranges.split_off(&bound);
+        if let Some(mut last) = self.ranges.last_entry() {
+            let end = last.get_mut();
+            *end = bound.min(*end);
+        }
+    }
+
     /// The ranges in order, each from its start up to but not including its end.
     pub fn iter(&self) -> impl Iterator<Item = (NextOffset, NextOffset)> {
         self.ranges.iter().map(|(start, end)| (*start, *end))
@@ -88,15 +97,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_a_set(steps in proptest::collection::vec((any::<bool>(), 0_i64..60, 0_i64..6), 0..40)) {
+        fn ranges_are_a_set(steps in proptest::collection::vec((0_u8..6, 0_i64..60, 0_i64..6), 0..40)) {
             let (mut ranges, mut naive) = (OffsetRanges::default(), BTreeSet::new());
-            for (insert, at, length) in steps {
-                if insert {
-                    ranges.insert(next(at), next(at + length));
-                    naive.extend(at..at + length);
-                } else {
-                    ranges.remove_below(next(at));
-                    naive.retain(|offset| *offset >= at);
+            for (step, at, length) in steps {
+                match step {
+                    0 => {
+                        ranges.remove_below(next(at));
+                        naive.retain(|offset| *offset >= at);
+                    }
+                    1 => {
+                        ranges.remove_from(next(at));
+                        naive.retain(|offset| *offset < at);
+                    }
+                    _ => {
+                        ranges.insert(next(at), next(at + length));
+                        naive.extend(at..at + length);
+                    }
                 }
                 for offset in 0..70 {
                     prop_assert_eq!(ranges.contains(RecordOffset::new(offset).unwrap()), naive.contains(&offset));

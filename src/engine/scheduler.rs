@@ -7,97 +7,25 @@
 //! After a takeover without release the scheduler is *cautious*: an attempt is durable before it begins, and a
 //! record whose last attempt has no outcome runs alone. So a record that kills its owner runs out of attempts.
 
+mod gate;
 mod lanes;
 mod staged;
+mod turn;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
+use gate::Gate;
 use lanes::Lanes;
 use staged::Staged;
 pub use staged::{Dead, Ending};
+pub use turn::{Checkpoint, Incoming, Limits, Order, Received, Start};
 
-use super::{Attempts, Backoff, Jitter, Marks, Outcome, Receipt, Resume, Tracker};
+use super::{Attempts, Jitter, Outcome, Receipt, Resume, Tracker};
 use crate::model::{NextOffset, RecordOffset};
-
-/// What bounds a scheduler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The most records handled at the same time.
-    pub concurrency: usize,
-    /// How many attempts a record has.
-    pub attempts: u32,
-    /// Waits between a record's attempts.
-    pub retry: Backoff,
-    /// Waits while the handler is unavailable.
-    pub unavailable: Backoff,
-}
-
-/// A record to schedule.
-#[derive(Debug, Clone)]
-pub struct Incoming<T> {
-    /// Where it stands.
-    pub offset: RecordOffset,
-    /// What it takes in memory.
-    pub bytes: usize,
-    /// How it is to be treated.
-    pub order: Order,
-    /// The record itself.
-    pub item: T,
-}
-
-/// How a record is treated.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
-    /// Handled, after all earlier ones of its resource. A state also has its record key.
-    Handle {
-        /// The resource.
-        resource: Arc<str>,
-        /// The key, if it is a state.
-        state: Option<Box<[u8]>>,
-    },
-    /// Finished at once: there is nothing to handle.
-    Skip,
-    /// Dead-lettered: it cannot be handled.
-    Undecodable,
-}
-
-/// What became of a received record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
-    /// It waits for its turn; a queued state that it supersedes was skipped.
-    Queued {
-        /// Whether there was one.
-        superseded: bool,
-    },
-    /// A predecessor finished it.
-    Finished,
-    /// It had been received before.
-    Repeated,
-}
-
-/// A record to handle now.
-#[derive(Debug, Clone)]
-pub struct Start<T> {
-    /// Where it stands.
-    pub offset: RecordOffset,
-    /// The record.
-    pub item: T,
-    /// The number of this attempt, from 1.
-    pub attempt: u32,
-    /// Whether it may have been started before, here or by a predecessor.
-    pub redelivered: bool,
-}
-
-/// What to write in one transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checkpoint {
-    /// The offset to commit.
-    pub offset: NextOffset,
-    /// What to write beside it.
-    pub marks: Marks,
-    /// The dead letters to write with it.
-    pub dead: Vec<Dead>,
-}
 
 /// A record that is not finished.
 #[derive(Debug, Clone)]
@@ -109,18 +37,8 @@ struct Pending<T> {
     state: Option<Box<[u8]>>,
     /// Retries wait for this change to be durable.
     change: u64,
-}
-
-/// Why nothing starts for a while.
-#[derive(Debug, Clone)]
-struct Gate {
-    until: Duration,
-    failures: u32,
-    /// The one record that tries whether the handler is back.
-    probe: Option<RecordOffset>,
-    /// Whether dead letters, not the handler, are what is refused.
-    dead_letters: bool,
-    reason: String,
+    /// What was known of its attempts when the latest one was announced or begun.
+    before: Option<Attempts>,
 }
 
 /// What the outstanding checkpoint carried.
@@ -137,11 +55,11 @@ pub struct Scheduler<T> {
     limits: Limits,
     jitter: Jitter,
     tracker: Tracker,
-    records: std::collections::HashMap<RecordOffset, Pending<T>>,
+    records: HashMap<RecordOffset, Pending<T>>,
     bytes: usize,
     lanes: Lanes,
     /// Records that need no handler, in order.
-    bypass: std::collections::VecDeque<RecordOffset>,
+    bypass: VecDeque<RecordOffset>,
     /// Attempts that wait for their time, and for being durable.
     timers: BTreeSet<(Duration, RecordOffset)>,
     in_flight: BTreeSet<RecordOffset>,
@@ -152,6 +70,8 @@ pub struct Scheduler<T> {
     staged: Staged,
     gate: Option<Gate>,
     stopped: bool,
+    /// The latest time it was told.
+    now: Duration,
     cautious_until: NextOffset,
     durable: NextOffset,
     /// Numbers what happens between checkpoints.
@@ -169,10 +89,10 @@ impl<T: Clone> Scheduler<T> {
             limits,
             jitter: Jitter::seeded(seed),
             tracker: Tracker::resume(resume.offset, resume.marks.clone()),
-            records: std::collections::HashMap::new(),
+            records: HashMap::new(),
             bytes: 0,
             lanes: Lanes::default(),
-            bypass: std::collections::VecDeque::new(),
+            bypass: VecDeque::new(),
             timers: BTreeSet::new(),
             in_flight: BTreeSet::new(),
             marking: Vec::new(),
@@ -180,6 +100,7 @@ impl<T: Clone> Scheduler<T> {
             staged: Staged::default(),
             gate: None,
             stopped: false,
+            now: Duration::ZERO,
             cautious_until: resume.cautious_until,
             durable: resume.offset,
             change: 0,
@@ -201,14 +122,15 @@ impl<T: Clone> Scheduler<T> {
             Receipt::New => {}
         }
         self.bytes += bytes;
-        let mut pending = Pending { bytes, item, resource: None, state: None, change: 0 };
+        let mut pending = Pending { bytes, item, resource: None, state: None, change: 0, before: None };
         let mut superseded = false;
         match order {
             Order::Handle { resource, state } => {
+                // Queued first, so that the resource keeps its turn when that leaves nothing else of it.
+                self.lanes.push(&resource, offset);
                 if let Some(key) = &state {
                     superseded = self.supersede(key, offset);
                 }
-                self.lanes.push(&resource, offset);
                 pending.resource = Some(resource);
                 pending.state = state;
             }
@@ -224,16 +146,14 @@ impl<T: Clone> Scheduler<T> {
 
     /// The next record to handle, if one may start now. Call until there is none.
     pub fn next(&mut self, now: Duration) -> Option<Start<T>> {
+        self.now = now;
         self.pass();
         self.ring(now);
         if let Some(start) = self.marked() {
             return Some(start);
         }
         while self.may_start(now) {
-            let (resource, offset) = self.lanes.head()?;
-            if !self.tracker.admits(offset) {
-                return None; // the bucket waits for the records at its head
-            }
+            let (resource, offset) = self.turn()?;
             let tried = self.tracker.attempts(offset).unwrap_or(Attempts { count: 0, open: false });
             if tried.count >= self.limits.attempts {
                 self.lanes.take(&resource);
@@ -246,6 +166,9 @@ impl<T: Clone> Scheduler<T> {
             self.lanes.take(&resource);
             self.forget_state(offset);
             self.tracker.start(offset);
+            if let Some(pending) = self.records.get_mut(&offset) {
+                pending.before = self.tracker.attempts(offset);
+            }
             if let Some(gate) = &mut self.gate {
                 gate.probe = Some(offset);
             }
@@ -344,11 +267,17 @@ impl<T: Clone> Scheduler<T> {
         let until = now.saturating_add(self.limits.unavailable.wait(failures, &mut self.jitter));
         self.staged.hold(until);
         self.gate = Some(Gate { until, failures, probe: None, dead_letters: true, reason });
+        self.take_back();
     }
 
     /// Starts nothing more. Attempts that were announced and did not begin are taken back.
     pub fn stop(&mut self) {
         self.stopped = true;
+        self.take_back();
+    }
+
+    /// Takes back the attempts that were announced and did not begin.
+    fn take_back(&mut self) {
         for (offset, _) in std::mem::take(&mut self.marking) {
             self.not_attempted(offset);
             if self.alone.is_some_and(|(alone, _)| alone == offset) {
@@ -387,16 +316,22 @@ impl<T: Clone> Scheduler<T> {
         (self.dirty || urgent).then_some(urgent)
     }
 
-    /// When [`Scheduler::next`] or [`Scheduler::checkpoint`] can do more, if nothing else happens.
+    /// When [`Scheduler::next`] or [`Scheduler::checkpoint`] can do more, if nothing else happens: later than the
+    /// time that `next` was called with last, unless an attempt has become due and durable since.
     #[must_use]
     pub fn wake_at(&self) -> Option<Duration> {
+        let held = self.staged.held_until().filter(|until| *until > self.now);
+        if self.stopped {
+            return held;
+        }
         // A timer whose attempt is not durable yet waits for the commit, not for the time.
         let mut durable = self.timers.iter().filter(|(_, offset)| {
             self.records.get(offset).is_some_and(|pending| self.is_durable(pending.change))
         });
         let timer = durable.next().map(|(at, _)| *at);
-        let gate = self.gate.as_ref().filter(|gate| gate.probe.is_none()).map(|gate| gate.until);
-        [timer, gate, self.staged.held_until()].into_iter().flatten().min()
+        // Once its time has come, what still keeps the probe from starting is no matter of time.
+        let gate = self.gate.as_ref().and_then(Gate::opens_at).filter(|until| *until > self.now);
+        [timer, gate, held].into_iter().flatten().min()
     }
 
     /// A record that is not finished.
@@ -473,6 +408,18 @@ impl<T: Clone> Scheduler<T> {
         }
     }
 
+    /// The resource whose turn it is, and its head. Where there is no room for that one's mark, it is the turn of the
+    /// record that holds the bucket's offset up: nothing else can make room.
+    fn turn(&self) -> Option<(Arc<str>, RecordOffset)> {
+        let (resource, offset) = self.lanes.head()?;
+        if self.tracker.admits(offset) {
+            return Some((resource, offset));
+        }
+        let first = self.tracker.head()?;
+        let resource = self.records.get(&first)?.resource.clone()?;
+        self.lanes.is_ready(&resource, first).then_some((resource, first))
+    }
+
     /// Lets attempts begin whose time has come and whose failed predecessor is durable.
     fn ring(&mut self, now: Duration) {
         let due: Vec<_> = self
@@ -509,10 +456,7 @@ impl<T: Clone> Scheduler<T> {
 
     fn may_start(&self, now: Duration) -> bool {
         let busy = self.in_flight.len() + self.marking.len();
-        let gate_open = self
-            .gate
-            .as_ref()
-            .is_none_or(|gate| !gate.dead_letters && gate.probe.is_none() && now >= gate.until);
+        let gate_open = self.gate.as_ref().is_none_or(|gate| gate.lets_through(now));
         !self.stopped && self.alone.is_none() && busy < self.limits.concurrency && gate_open
     }
 
@@ -529,14 +473,18 @@ impl<T: Clone> Scheduler<T> {
         self.sent.as_ref().is_some_and(|sent| change <= sent.change)
     }
 
-    /// Owners ended while handling it, as often as it has attempts.
+    /// Its attempts were used up before this tenure.
     fn exhausted_before(&mut self, offset: RecordOffset, tried: Attempts) {
         self.tracker.start(offset);
         self.forget_state(offset);
-        let reason = format!(
-            "its owner ended while handling it: {} attempts were begun and the last one had no outcome",
-            tried.count
-        );
+        let reason = if tried.open {
+            let begun = tried.count;
+            format!(
+                "its owner ended while handling it: {begun} attempts were begun, the last one had no outcome"
+            )
+        } else {
+            format!("it had failed {} times under an owner that allowed for more attempts", tried.count)
+        };
         self.stage(offset, tried.count, Ending::Exhausted(reason));
     }
 
@@ -550,13 +498,12 @@ impl<T: Clone> Scheduler<T> {
         if let Some(gate) = self.gate.as_mut().filter(|gate| gate.probe == Some(offset)) {
             gate.probe = None;
         }
-        if let Some(tried) = self.tracker.attempts(offset).filter(|tried| tried.open) {
-            let left = tried.count.saturating_sub(1);
-            let left = (left > 0).then_some(Attempts { count: left, open: false });
-            self.tracker.set_attempts(offset, left);
+        let Some(pending) = self.records.get(&offset) else { return };
+        if self.tracker.attempts(offset) != pending.before {
+            self.tracker.set_attempts(offset, pending.before);
             self.dirty = true;
         }
-        if let Some(resource) = self.records.get(&offset).and_then(|pending| pending.resource.as_ref()) {
+        if let Some(resource) = &pending.resource {
             self.lanes.release_first(resource);
         }
     }
@@ -570,6 +517,7 @@ impl<T: Clone> Scheduler<T> {
         };
         let until = now.saturating_add(self.limits.unavailable.wait(failures, &mut self.jitter));
         self.gate = Some(Gate { until, failures, probe: None, dead_letters: false, reason });
+        self.take_back();
     }
 
     fn finish(&mut self, offset: RecordOffset) {

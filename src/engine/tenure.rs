@@ -207,7 +207,7 @@ pub struct Tenure {
     /// Since when something waits to be committed, and whether it is urgent.
     dirty: Option<(Duration, bool)>,
     committed_at: Duration,
-    /// Since when transactions fail.
+    /// Since when a transaction has been wanted and none has become durable.
     stalled_since: Option<Duration>,
     intake_stopped: bool,
     leaving: Option<Leaving>,
@@ -278,7 +278,8 @@ impl Tenure {
         let waiting = match &self.step {
             Step::Waiting { until, .. } => *until,
             Step::Idle => self.commit_due(),
-            Step::Outstanding(_) | Step::Over => None,
+            Step::Outstanding(_) => None,
+            Step::Over => return None,
         };
         let leaving = self.leaving.as_ref().map(|leaving| {
             if leaving.drained || leaving.cancelled { leaving.end_by } else { leaving.drain_until }
@@ -409,18 +410,16 @@ impl Tenure {
                     self.intake_stopped = false;
                     actions.push(Action::ResumeIntake);
                 }
-                return;
             }
-            Err(Setback::UnknownMember { version }) => {
-                self.end(End::Evicted { version }, actions);
-                return;
-            }
+            Err(Setback::UnknownMember { version }) => self.end(End::Evicted { version }, actions),
             Err(Setback::Rebalancing { version }) => {
                 self.after_callback(now, version, Next::Commit { release });
             }
             Err(Setback::Aborted) => self.later(now, Next::Commit { release }),
+            // The claim itself was refused, or what goes with it: haste would not help.
+            Err(Setback::Refused) if release.is_some() => self.later(now, Next::Commit { release }),
             Err(Setback::Refused) => {
-                // Sent again without it, as soon as there is anything else; so is a release.
+                // Sent again without it, as soon as there is anything else.
                 self.step = Step::Idle;
                 self.dirty.get_or_insert((now, false));
             }
@@ -429,7 +428,6 @@ impl Tenure {
                 self.later(now, Next::Initialise);
             }
         }
-        self.stalled_since.get_or_insert(now);
     }
 
     fn give_up(&mut self, now: Duration, actions: &mut Vec<Action>) {
@@ -454,8 +452,11 @@ impl Tenure {
 
     /// Does what is due.
     fn advance(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        if self.step == Step::Over {
+            return;
+        }
         if let Some(leaving) = &mut self.leaving {
-            if now >= leaving.end_by && self.step != Step::Over {
+            if now >= leaving.end_by {
                 self.end(End::GivenUp, actions);
                 return;
             }
@@ -473,12 +474,12 @@ impl Tenure {
         if let Step::Waiting { until, after, then } = &self.step {
             let due = until.is_some_and(|until| now >= until);
             if due || after.is_some_and(|after| self.seen > after) {
-                self.begin(*then, actions);
+                self.begin(now, *then, actions);
             }
         } else if self.step == Step::Idle && self.commit_due().is_some_and(|due| now >= due) {
             let release = self.leaving.as_ref().filter(|leaving| leaving.drained || leaving.cancelled);
             let release = release.map(|leaving| leaving.drained && !leaving.cancelled);
-            self.begin(Next::Commit { release }, actions);
+            self.begin(now, Next::Commit { release }, actions);
         }
     }
 
@@ -495,13 +496,14 @@ impl Tenure {
         [releasing, dirty, idle].into_iter().flatten().min()
     }
 
-    fn begin(&mut self, next: Next, actions: &mut Vec<Action>) {
+    fn begin(&mut self, now: Duration, next: Next, actions: &mut Vec<Action>) {
         let action = match (next, &self.resume) {
             (Next::Initialise, _) => Action::Initialise,
             (Next::Claim, Some(resume)) => Action::Claim(resume.clone()),
             (Next::Seek, Some(resume)) => Action::Seek(resume.clone()),
             (Next::Commit { release }, Some(resume)) => {
                 self.dirty = None;
+                self.stalled_since.get_or_insert(now);
                 Action::Commit(Plan { epoch: resume.epoch, sequence: self.sequence.next(), release })
             }
             // Without a resumed offset, reading comes first.

@@ -2,6 +2,9 @@
 //!
 //! Everything below the committable offset is finished. Offsets for which no record was delivered between two
 //! that were (compaction removed them, or they are markers) count as finished, since they cannot come any more.
+//!
+//! What is committed always fits: beside what is started and not finished there is always room for the record
+//! at the head, so that it can start whatever else has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +37,8 @@ pub struct Tracker {
     attempts: BTreeMap<RecordOffset, Attempts>,
     /// The record that was received last.
     last: Option<RecordOffset>,
-    /// The end of the furthest started record.
+    /// The offset after the furthest record that was started or has ended. The gap behind it is not written
+    /// before a record beyond the gap is started: nobody has made room for it.
     reach: NextOffset,
 }
 
@@ -63,11 +67,12 @@ impl Tracker {
         self.close_gap(offset);
         self.position = offset.next();
         self.last = Some(offset);
-        if self.finished.contains(offset) {
-            return Receipt::Finished;
+        let finished = self.finished.contains(offset);
+        if !finished {
+            self.unfinished.insert(offset, offset.next());
         }
-        self.unfinished.insert(offset, offset.next());
-        Receipt::New
+        self.forget_passed();
+        if finished { Receipt::Finished } else { Receipt::New }
     }
 
     /// Offsets between the last record and `offset` hold nothing: they belong to the record before them.
@@ -80,22 +85,28 @@ impl Tracker {
         }
     }
 
-    /// Whether a record may be started: whether the metadata would still fit, in whatever order things end.
+    /// Whether a record may be started: whether the metadata would still fit, in whatever order things end,
+    /// and with room left for the record at the head. That one may always start.
     #[must_use]
     pub fn admits(&self, offset: RecordOffset) -> bool {
-        if self.started.contains(&offset) {
-            return true; // it was admitted when it was started first
+        let head = self.head();
+        if self.started.contains(&offset) || head == Some(offset) {
+            return true;
         }
-        let end = self.unfinished.get(&offset).copied().unwrap_or_else(|| offset.next());
-        let span = self.committable().distance_to(self.reach.max(end));
-        let tried = self.attempts.keys().filter(|tried| !self.started.contains(tried)).count();
-        worst_case(self.started.len() + 1, tried, self.finished.len(), span) <= LIMIT
+        let waiting = head.filter(|head| !self.started.contains(head));
+        let ending = self.started.len() + 1 + usize::from(waiting.is_some());
+        let counted = |tried: &RecordOffset| {
+            self.started.contains(tried) || *tried == offset || waiting == Some(*tried)
+        };
+        let tried = self.attempts.keys().filter(|tried| !counted(tried)).count();
+        let span = self.committable().distance_to(self.reach.max(offset.next()));
+        worst_case(ending, tried, self.finished.len(), span) <= LIMIT
     }
 
     /// The record may end at any time from now on.
     pub fn start(&mut self, offset: RecordOffset) {
-        if let Some(end) = self.unfinished.get(&offset) {
-            self.reach = self.reach.max(*end);
+        if self.unfinished.contains_key(&offset) {
+            self.reach = self.reach.max(offset.next());
             self.started.insert(offset);
         }
     }
@@ -105,9 +116,9 @@ impl Tracker {
         let Some(end) = self.unfinished.remove(&offset) else { return };
         self.started.remove(&offset);
         self.attempts.remove(&offset);
-        self.reach = self.reach.max(end);
+        self.reach = self.reach.max(offset.next());
         self.finished.insert(offset.position(), end);
-        self.finished.remove_below(self.committable());
+        self.forget_passed();
     }
 
     /// Sets what is known of a record's attempts; `None` for none.
@@ -130,6 +141,12 @@ impl Tracker {
         self.unfinished.first_key_value().map_or(self.position, |(offset, _)| offset.position())
     }
 
+    /// The first record that was received and is not finished.
+    #[must_use]
+    pub(super) fn head(&self) -> Option<RecordOffset> {
+        self.unfinished.first_key_value().map(|(offset, _)| *offset)
+    }
+
     /// What to commit when, besides what is finished, `also` were: the offset, and what to write beside it.
     #[must_use]
     pub fn commit(&self, also: &BTreeSet<RecordOffset>) -> (NextOffset, Marks) {
@@ -142,6 +159,7 @@ impl Tracker {
             }
         }
         finished.remove_below(committable);
+        finished.remove_from(self.reach);
         let attempts = self
             .attempts
             .iter()
@@ -150,6 +168,22 @@ impl Tracker {
             committable,
             Marks { finished, attempts: attempts.map(|(offset, tried)| (*offset, *tried)).collect() },
         )
+    }
+
+    /// Forgets what lies below the committable offset, also marks of records that compaction has removed.
+    fn forget_passed(&mut self) {
+        let committable = self.committable();
+        self.finished.remove_below(committable);
+        while let Some(first) = self.attempts.first_entry().filter(|first| committable.is_past(*first.key()))
+        {
+            first.remove();
+        }
+    }
+
+    /// The records that were started and are not finished.
+    #[cfg(test)]
+    pub(super) fn started(&self) -> impl Iterator<Item = RecordOffset> {
+        self.started.iter().copied()
     }
 
     /// How many records were received and are not finished.
@@ -166,110 +200,4 @@ impl Tracker {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::{
-        engine::{CommitMetadata, ParsedMetadata},
-        model::{Epoch, TransactionSequence},
-    };
-
-    fn at(offset: i64) -> RecordOffset {
-        RecordOffset::new(offset).unwrap()
-    }
-
-    fn next(offset: i64) -> NextOffset {
-        NextOffset::new(offset).unwrap()
-    }
-
-    #[test]
-    fn commit_never_passes_an_unfinished_record() {
-        let mut tracker = Tracker::resume(next(10), Marks::default());
-        for offset in [10, 12, 13] {
-            assert_eq!(tracker.receive(at(offset)), Receipt::New);
-            tracker.start(at(offset));
-        }
-        tracker.finish(at(13));
-        assert_eq!(tracker.committable(), next(10));
-        tracker.finish(at(10));
-        assert_eq!(tracker.committable(), next(12));
-        tracker.finish(at(12));
-        assert_eq!(tracker.committable(), next(14));
-        assert!(tracker.commit(&BTreeSet::new()).1.finished.is_empty());
-    }
-
-    #[test]
-    fn marks_of_records_not_yet_read_again_are_kept() {
-        let mut marks = Marks::default();
-        marks.finished.insert(next(15), next(17));
-        marks.attempts.insert(at(12), Attempts { count: 2, open: true });
-        let mut tracker = Tracker::resume(next(10), marks.clone());
-        tracker.receive(at(10));
-        tracker.start(at(10));
-        tracker.finish(at(10));
-        assert_eq!(tracker.commit(&BTreeSet::new()), (next(11), marks));
-        tracker.receive(at(12));
-        assert_eq!(tracker.receive(at(15)), Receipt::Finished);
-        assert_eq!(tracker.receive(at(12)), Receipt::Repeated);
-    }
-
-    #[test]
-    fn a_sparse_log_makes_one_range_of_neighbours() {
-        let mut tracker = Tracker::resume(next(0), Marks::default());
-        for offset in (0..1000).map(|index| index * 1000) {
-            tracker.receive(at(offset));
-            assert!(tracker.admits(at(offset)), "{offset}");
-            tracker.start(at(offset));
-            if offset > 0 {
-                tracker.finish(at(offset));
-            }
-        }
-        assert_eq!(tracker.commit(&BTreeSet::new()).1.finished.len(), 1);
-    }
-
-    proptest! {
-        /// Against a naive model: sets of offsets.
-        #[test]
-        fn the_tracker_says_what_a_naive_one_says(
-            gaps in proptest::collection::vec(1_i64..5, 1..120),
-            steps in proptest::collection::vec((0_usize..120, 0_u8..4), 0..300),
-        ) {
-            let offsets: Vec<i64> = gaps.iter().scan(0, |at, gap| { *at += gap; Some(*at) }).collect();
-            let mut tracker = Tracker::resume(next(0), Marks::default());
-            let (mut received, mut started, mut finished) = (0, BTreeSet::new(), BTreeSet::new());
-            for (pick, step) in steps {
-                match step {
-                    0 if received < offsets.len() => {
-                        prop_assert_eq!(tracker.receive(at(offsets[received])), Receipt::New);
-                        received += 1;
-                    }
-                    1 if pick < received && !finished.contains(&offsets[pick]) && tracker.admits(at(offsets[pick])) => {
-                        tracker.start(at(offsets[pick]));
-                        started.insert(offsets[pick]);
-                    }
-                    2 if pick < received && started.remove(&offsets[pick]) => {
-                        tracker.finish(at(offsets[pick]));
-                        finished.insert(offsets[pick]);
-                    }
-                    3 if pick < received && started.contains(&offsets[pick]) => {
-                        tracker.set_attempts(at(offsets[pick]), Some(Attempts { count: 8191, open: true }));
-                    }
-                    _ => {}
-                }
-                let expected = offsets[..received].iter().find(|offset| !finished.contains(offset)).copied()
-                    .unwrap_or_else(|| received.checked_sub(1).map_or(0, |last| offsets[last] + 1));
-                let (committable, marks) = tracker.commit(&BTreeSet::new());
-                prop_assert_eq!(committable, next(expected));
-                for offset in &offsets[..received] {
-                    let marked = *offset < expected || marks.finished.contains(at(*offset));
-                    prop_assert_eq!(marked, finished.contains(offset), "{}", offset);
-                }
-                let metadata = CommitMetadata { epoch: Epoch::new(u64::MAX), sequence: TransactionSequence::new(u64::MAX), marks };
-                let text = metadata.encode(committable);
-                prop_assert!(text.len() <= LIMIT);
-                prop_assert_eq!(CommitMetadata::decode(&text, committable), ParsedMetadata::Ours(metadata));
-            }
-        }
-    }
-}
+mod tests;

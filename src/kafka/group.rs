@@ -108,6 +108,9 @@ struct MemberContext<R> {
     deferred: Mutex<Option<TopicPartitionList>>,
     /// Set before the consumer is dropped: from then on nothing is deferred.
     closing: AtomicBool,
+    /// What kept a callback from doing its work. The member is of no use then: buckets might be assigned to it
+    /// that nobody serves.
+    fault: Mutex<Option<KafkaError>>,
 }
 
 /// A member of the group. Used from one thread, which must poll all the time.
@@ -139,11 +142,16 @@ impl<R: Rebalances> GroupConsumer<R> {
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "error")
-            .set("isolation.level", "read_committed")
-            .set("statistics.interval.ms", STATISTICS_INTERVAL)
-            .set("fetch.wait.max.ms", if settings.embedded() { "10" } else { "500" });
-        if config.get("queued.max.messages.kbytes").is_none() {
-            config.set("queued.max.messages.kbytes", "16384");
+            .set("isolation.level", "read_committed");
+        if settings.embedded() {
+            config.set("fetch.wait.max.ms", "10"); // there an empty fetch sleeps for all of it
+        }
+        for (name, value) in
+            [("queued.max.messages.kbytes", "16384"), ("statistics.interval.ms", STATISTICS_INTERVAL)]
+        {
+            if config.get(name).is_none() {
+                config.set(name, value);
+            }
         }
         let context = MemberContext {
             client: Context::new(Some(metrics)),
@@ -151,6 +159,7 @@ impl<R: Rebalances> GroupConsumer<R> {
             rebalances,
             deferred: Mutex::new(None),
             closing: AtomicBool::new(false),
+            fault: Mutex::new(None),
         };
         let consumer: BaseConsumer<MemberContext<R>> = config.create_with_context(context).map_err(failed)?;
         consumer.subscribe(&[&group.topic]).map_err(failed)?;
@@ -162,7 +171,11 @@ impl<R: Rebalances> GroupConsumer<R> {
     /// # Errors
     /// Whatever the client reports; [`Polled`] says what it means.
     pub fn poll(&self, timeout: Duration) -> Polled {
-        match self.consumer.poll(timeout) {
+        let polled = self.consumer.poll(timeout);
+        if let Some(error) = self.context().fault().take() {
+            return Polled::Fatal(Error::new(format!("a rebalance of {}", self.topic), error));
+        }
+        match polled {
             None => Polled::Nothing,
             Some(Ok(message)) => record::copied(&message).map_or(Polled::Nothing, Polled::Record),
             Some(Err(error)) => {
@@ -287,18 +300,25 @@ impl<R: Rebalances> MemberContext<R> {
         self.deferred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn fault(&self) -> std::sync::MutexGuard<'_, Option<KafkaError>> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn buckets(&self, list: &TopicPartitionList) -> Vec<Bucket> {
         let ours = list.elements().into_iter().filter(|element| element.topic() == self.topic);
         ours.filter_map(|element| Bucket::from_partition(element.partition())).collect()
     }
 
     fn assign(&self, consumer: &BaseConsumer<Self>, list: &mut TopicPartitionList) -> Result<(), KafkaError> {
+        let buckets = self.buckets(list);
         // An explicit position: where reading really starts is the takeover's to say.
         list.set_all_offsets(Offset::Beginning)?;
         consumer.incremental_assign(list)?;
         if list.count() > 0 {
             consumer.pause(list)?;
         }
+        let group = consumer.group_metadata().ok_or(KafkaError::Rebalance(Code::UnknownGroup))?;
+        self.rebalances.assigned(&buckets, GroupMetadata(Arc::new(group)));
         Ok(())
     }
 
@@ -351,17 +371,13 @@ impl<R: Rebalances> ClientContext for MemberContext<R> {
 impl<R: Rebalances> ConsumerContext for MemberContext<R> {
     fn rebalance(&self, consumer: &BaseConsumer<Self>, event: RDKafkaRespErr, list: &mut TopicPartitionList) {
         let result = if event == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
-            let buckets = self.buckets(list);
-            self.assign(consumer, list).map(|()| {
-                if let Some(group) = consumer.group_metadata() {
-                    self.rebalances.assigned(&buckets, GroupMetadata(Arc::new(group)));
-                }
-            })
+            self.assign(consumer, list)
         } else {
             self.revoke(consumer, list)
         };
         if let Err(error) = result {
             self.client.report(&error, "a rebalance could not be carried out");
+            self.fault().get_or_insert(error);
         }
     }
 }

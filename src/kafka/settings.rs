@@ -8,7 +8,6 @@ use rdkafka::{ClientConfig, error::KafkaError};
 const OURS: &[(&str, &str)] = &[
     ("bootstrap.servers", "set `kafka.brokers`"),
     ("metadata.broker.list", "set `kafka.brokers`"),
-    ("client.id", "it is the process's `name`"),
     ("group.id", "it follows from `bus.name`"),
     ("group.instance.id", "static members hand over more slowly"),
     ("group.protocol", "the classic protocol keeps captured group metadata valid"),
@@ -23,7 +22,6 @@ const OURS: &[(&str, &str)] = &[
     ("auto.offset.reset", "a takeover decides where reading starts"),
     ("isolation.level", "aborted records must stay invisible"),
     ("enable.partition.eof", "readers rely on it"),
-    ("check.crcs", "it stays on"),
     ("enable.idempotence", "order and exactly-once writes need it"),
     ("enable.gapless.guarantee", "the publisher itself keeps order per resource"),
     ("acks", "a receipt means that all in-sync replicas have the record"),
@@ -41,7 +39,6 @@ const OURS: &[(&str, &str)] = &[
     ("message.copy.max.bytes", "the client owns what it sends"),
     ("queue.buffering.max.messages", "set `publisher.max_records`"),
     ("queue.buffering.max.kbytes", "set `publisher.max_bytes`"),
-    ("statistics.interval.ms", "lag metrics rest on it"),
     ("allow.auto.create.topics", "topics are created by `topics.create` only"),
     ("test.mock.num.brokers", "use `control-bus demo`"),
 ];
@@ -139,7 +136,9 @@ impl Settings {
             config.set(name, value);
         }
         config.set("bootstrap.servers", &self.brokers);
-        config.set("client.id", &self.client_id);
+        if !self.properties.contains_key("client.id") {
+            config.set("client.id", &self.client_id);
+        }
         config.set("allow.auto.create.topics", "false");
         // The default is 100 s; where a broker comes back, it is found within a second.
         if !self.properties.contains_key("reconnect.backoff.max.ms") {

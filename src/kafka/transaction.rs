@@ -133,12 +133,14 @@ impl TransactionalProducer {
     }
 
     /// Shuts out every former producer of this id, and ends what it had open. Returns when that has ended.
+    /// `topic` is any topic that exists.
     ///
     /// # Errors
     /// [`TransactionError::Aborted`] when it can be tried again, [`TransactionError::Unknown`] when the
     /// producer is of no more use.
-    pub fn init(&self, timeout: Duration) -> Result<(), TransactionError> {
+    pub fn init(&self, topic: &str, timeout: Duration) -> Result<(), TransactionError> {
         let deadline = Instant::now() + timeout;
+        self.connect(topic);
         loop {
             let left = deadline.saturating_duration_since(Instant::now()).min(CALL);
             match self.producer.init_transactions(left) {
@@ -149,6 +151,20 @@ impl TransactionalProducer {
                 }
                 Err(error) => return Err(TransactionError::Aborted(self.failed("initialising", error))),
             }
+        }
+    }
+
+    /// Waits until the client has a lasting connection.
+    ///
+    /// librdkafka drops its bootstrap connection as soon as it knows the brokers by number, and a question for
+    /// the coordinator that falls in between is asked again 500 ms later: in two of five initialisations. The
+    /// first answer brings the numbers, the second one comes over the lasting connection.
+    fn connect(&self, topic: &str) {
+        for _ in 0..2 {
+            if let Err(error) = self.producer.client().fetch_metadata(Some(topic), CALL) {
+                tracing::debug!(%error, "no metadata yet"); // initialising says what is wrong
+            }
+            self.serve();
         }
     }
 

@@ -102,7 +102,9 @@ impl Writer {
             Arc::clone(&self.metrics),
         );
         let producer = created.map_err(|error| self.log("creating a producer", &error, Setback::Aborted))?;
-        producer.init(INIT).map_err(|error| self.log("initialising a producer", &error, Setback::Aborted))?;
+        producer
+            .init(&self.topic, INIT)
+            .map_err(|error| self.log("initialising a producer", &error, Setback::Aborted))?;
         Ok(producer)
     }
 

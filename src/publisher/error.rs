@@ -96,6 +96,9 @@ pub enum PublishError {
     },
     /// It is a state that was given back before, and a newer one of its key has been accepted since. Nothing
     /// was sent: it would have replaced the newer value. There is nothing left to do about it.
+    ///
+    /// A state is known again by its key and its id; the publisher remembers the latest 10,000 that it gave
+    /// back. One that it has forgotten is sent.
     #[error("state {} is superseded: a newer one of its key was accepted meanwhile", id_of(.message))]
     Superseded {
         /// The message.

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::{PublishError, Receipt, order::Order, room::Held, superseded, superseded::Superseded};
 use crate::{
     kafka,
-    model::{Bucket, Message, RecordOffset},
+    model::{Bucket, ErrorKind, Message, RecordOffset},
 };
 
 /// The messages that were accepted and not yet answered.
@@ -48,17 +48,20 @@ pub(super) enum Reply {
     All(oneshot::Sender<Result<Vec<Receipt>, PublishError>>),
 }
 
-/// A message that was just answered, for the metrics. Dropping it gives back its room.
+/// A message whose answer is known and is to be told.
 #[derive(Debug)]
+#[must_use = "it is answered by `tell`"]
 pub(super) struct Finished {
     pub(super) records: usize,
     pub(super) bytes: usize,
     /// How many of its records Kafka has.
     pub(super) written: usize,
-    /// The kind of the error that was answered, if it was one.
-    pub(super) failed: Option<crate::model::ErrorKind>,
+    /// The kind of the error, if it is one.
+    pub(super) failed: Option<ErrorKind>,
     pub(super) took: Duration,
-    _entry: Entry,
+    entry: Entry,
+    reply: Reply,
+    result: Result<Vec<Receipt>, PublishError>,
 }
 
 /// A message that is outstanding.
@@ -129,7 +132,7 @@ impl Ledger {
         }
     }
 
-    /// One record of a message ended. With the last one the message is answered.
+    /// One record of a message ended. With the last one, the message's answer is known.
     ///
     /// `timeout` is the delivery time-out, for the error's text.
     pub(super) fn answer(
@@ -166,9 +169,17 @@ impl Ledger {
             self.superseded.finished(key);
         }
         let written = entry.receipts.len();
-        let failed = entry.reply(message, reply, culprit, timeout);
-        let took = now.saturating_duration_since(entry.since);
-        Some(Finished { records: entry.records, bytes: entry.bytes, written, failed, took, _entry: entry })
+        let result = entry.verdict(message, &reply, culprit, timeout);
+        Some(Finished {
+            records: entry.records,
+            bytes: entry.bytes,
+            written,
+            failed: result.as_ref().err().map(PublishError::kind),
+            took: now.saturating_duration_since(entry.since),
+            entry,
+            reply,
+            result,
+        })
     }
 
     /// Takes out everything that is outstanding; dropping it answers that the publisher is closed.
@@ -184,36 +195,36 @@ impl Ledger {
     }
 }
 
+impl Finished {
+    /// Gives back the message's room and answers, in this order: whoever is told finds room.
+    pub(super) fn tell(self) {
+        drop(self.entry);
+        self.reply.send(self.result);
+    }
+}
+
 impl Entry {
-    /// Answers, and returns the error's kind if it was one.
-    fn reply(
+    /// What its records' ends amount to.
+    fn verdict(
         &mut self,
         message: Box<Message>,
-        reply: Reply,
+        reply: &Reply,
         culprit: Option<Arc<str>>,
         timeout: Duration,
-    ) -> Option<crate::model::ErrorKind> {
+    ) -> Result<Vec<Receipt>, PublishError> {
         let mut receipts = std::mem::take(&mut self.receipts);
         let mut failures = std::mem::take(&mut self.failures);
         receipts.sort_by_key(|receipt| receipt.bucket);
         failures.sort_by_key(|(bucket, _)| *bucket);
-        let error = match (&reply, failures.is_empty(), culprit) {
-            (_, true, None) => None,
-            (_, true, Some(id)) => {
-                Some(PublishError::AfterFailed { message, failed: id.as_ref().to_owned() })
+        match (reply, failures.pop(), culprit) {
+            (_, None, None) => Ok(receipts),
+            (_, None, Some(id)) => Err(PublishError::AfterFailed { message, failed: id.as_ref().to_owned() }),
+            (Reply::One(_), Some((_, error)), _) => Err(of_record(message, Box::new(error), timeout)),
+            (Reply::All(_), Some(last), _) => {
+                failures.push(last);
+                Err(PublishError::PartlyFailed { message, failures, receipts })
             }
-            (Reply::All(_), false, _) => Some(PublishError::PartlyFailed {
-                message,
-                failures,
-                receipts: std::mem::take(&mut receipts),
-            }),
-            (Reply::One(_), false, _) => {
-                failures.pop().map(|(_, error)| of_record(message, Box::new(error), timeout))
-            }
-        };
-        let kind = error.as_ref().map(PublishError::kind);
-        reply.send(error.map_or(Ok(receipts), Err));
-        kind
+        }
     }
 }
 

@@ -240,7 +240,8 @@ impl Shared {
         let now = Instant::now();
         let finished = state.ledger.answer(number, bucket, result, self.config.delivery_timeout, now);
         if let Some(finished) = finished {
-            self.count(&finished);
+            self.count(&finished); // first: whoever is told finds the metrics right
+            finished.tell();
             self.answered.notify_waiters();
         }
     }

@@ -5,6 +5,7 @@ mod members;
 mod metadata;
 mod pending;
 mod plain_commits;
+mod superseded;
 
 use std::time::Duration;
 

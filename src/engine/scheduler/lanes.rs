@@ -41,10 +41,17 @@ impl Lanes {
         Some((Arc::clone(resource), *offset))
     }
 
-    /// The head of `resource`, whose turn it was, is taken.
+    /// Whether `offset` is a resource's head and only waits for its turn.
+    pub(super) fn is_ready(&self, resource: &Arc<str>, offset: RecordOffset) -> bool {
+        self.lanes.get(resource).is_some_and(|lane| !lane.busy && lane.queue.front() == Some(&offset))
+    }
+
+    /// The head of `resource` is taken, usually because it is its turn.
     pub(super) fn take(&mut self, resource: &Arc<str>) {
         if self.ready.front() == Some(resource) {
             self.ready.pop_front();
+        } else {
+            self.ready.retain(|ready| ready != resource);
         }
         if let Some(lane) = self.lanes.get_mut(resource) {
             lane.busy = true;
@@ -115,6 +122,12 @@ impl Lanes {
     /// How many resources have something queued.
     pub(super) fn len(&self) -> usize {
         self.lanes.len()
+    }
+
+    /// Whether nothing at all is remembered.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.ready.is_empty() && self.states.is_empty()
     }
 
     /// Gives memory back after many resources came and went.
