@@ -24,7 +24,7 @@ fn own_producer(fixture: &Fixture) -> TransactionalProducer {
     let metrics = Arc::new(Metrics::new().unwrap());
     let id = format!("{}.stale", fixture.bus.name());
     let producer = TransactionalProducer::new(&fixture.kafka, &id, 1 << 20, metrics).unwrap();
-    producer.init(CALL).unwrap();
+    producer.init(&fixture.bus.notifications(), CALL).unwrap();
     producer
 }
 
