@@ -237,6 +237,9 @@ impl<H: Handler> BucketTask<H> {
 
     /// Starts what can start, and tells the tenure what there is to commit.
     fn pump(&mut self, run: &mut Run<H>) {
+        if run.end.is_some() {
+            return;
+        }
         let now = self.shared.now();
         let open = run.is_open();
         if let Some(delivering) = run.delivering.as_mut().filter(|_| open) {

@@ -251,8 +251,9 @@ impl<H: Handler> Delivering<H> {
         self.scheduler.refused(now, dead.offset, too_large, reason);
     }
 
-    /// Cancels every handler; their records are as if never started.
+    /// Cancels every handler, for good; their records are as if never started.
     pub(super) fn cancel(&mut self) {
+        self.scheduler.stop(); // or they would begin again at once
         self.metrics.fenced.inc_by(u64::try_from(self.scheduler.in_flight()).unwrap_or(0));
         self.running.abort_all();
         self.scheduler.cancel();

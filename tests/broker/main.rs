@@ -8,9 +8,14 @@
     reason = "what fails in a helper fails its test"
 )]
 
+mod fencing;
+mod fleet;
+mod ledger;
 mod operators;
+mod owners;
 mod publisher;
 mod run;
+mod stops;
 #[path = "../support/support.rs"]
 mod support;
 mod the_case;
