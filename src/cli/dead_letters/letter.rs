@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// A dead letter; what a record lacks is `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Letter {
     /// The bucket.
     pub bucket: u16,
@@ -37,7 +37,7 @@ pub struct Letter {
     pub data_missing: bool,
     /// Kafka's timestamp, to sort by.
     #[serde(skip)]
-    pub(super) timestamp: Option<i64>,
+    pub(in crate::cli) timestamp: Option<i64>,
 }
 
 impl Letter {
