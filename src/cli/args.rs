@@ -272,10 +272,11 @@ mod tests {
 
     #[test]
     fn watching_needs_no_number() {
-        let watch = |line: &str| match parse(&format!("control-bus buckets --config f{line}")).unwrap().command {
-            Command::Buckets { watch, .. } => watch,
-            other => panic!("{other:?}"),
-        };
+        let watch =
+            |line: &str| match parse(&format!("control-bus buckets --config f{line}")).unwrap().command {
+                Command::Buckets { watch, .. } => watch,
+                other => panic!("{other:?}"),
+            };
         assert_eq!([watch(""), watch(" --watch"), watch(" --watch 7")], [None, Some(2), Some(7)]);
         assert!(parse("control-bus buckets --config f --watch 0").is_err());
     }

@@ -40,7 +40,17 @@ pub(super) struct Watched {
 
 impl Row for Watched {
     const COLUMNS: &'static [&'static str] = &[
-        "at", "bucket", "owner", "epoch", "released", "time", "committed", "end", "lag", "assigned", "retrying",
+        "at",
+        "bucket",
+        "owner",
+        "epoch",
+        "released",
+        "time",
+        "committed",
+        "end",
+        "lag",
+        "assigned",
+        "retrying",
     ];
 
     fn cells(&self) -> Vec<String> {

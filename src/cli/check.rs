@@ -22,7 +22,7 @@ use self::{
 };
 use super::{Error, Target, list, status::Looking};
 use crate::{
-    config::{Role, Settings},
+    config::{self, Role, Settings},
     daemon::chain,
     kafka::{Admin, AdminError, GroupInfo, TransactionalProducer},
     telemetry::Metrics,
@@ -38,9 +38,12 @@ pub struct CheckArgs {
 }
 
 /// The finding about a configuration that cannot be used.
-pub(super) fn unusable(path: &Path, why: &str) -> Finding {
-    let todo = format!("correct {}; config/reference.toml explains every key", path.display());
-    Finding::failed("configuration", why, todo)
+pub(super) fn unusable(error: &config::Error) -> Finding {
+    let todo = match error {
+        config::Error::Unreadable { .. } => "give the path of a configuration file with --config",
+        _ => "correct what is named there; config/reference.toml explains every key",
+    };
+    Finding::failed("configuration", chain(error), todo)
 }
 
 /// Looks at everything. What can only be known after something that failed is left out.
@@ -79,7 +82,12 @@ fn configuration(settings: &Settings, path: &Path) -> Finding {
         Role::DataPlane => "data-plane pod",
     };
     let (name, bus, buckets) = (settings.name(), settings.bus(), settings.buckets().count());
-    let found = format!("{}: {role} {name:?} of bus {bus:?}, {buckets} buckets", path.display(), name = name.as_str(), bus = bus.name());
+    let found = format!(
+        "{}: {role} {name:?} of bus {bus:?}, {buckets} buckets",
+        path.display(),
+        name = name.as_str(),
+        bus = bus.name()
+    );
     Finding::ok("configuration", found)
 }
 
@@ -169,8 +177,8 @@ impl<'a> Checking<'a> {
         let tried = tokio::task::spawn_blocking(move || {
             let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
             let id = permissions::unused_id(&bus);
-            let producer = TransactionalProducer::new(&kafka, &id, 1_000_000, metrics)
-                .map_err(|error| chain(&error))?;
+            let producer =
+                TransactionalProducer::new(&kafka, &id, 1_000_000, metrics).map_err(|error| chain(&error))?;
             producer.init(&bus.notifications(), timeout).map_err(|error| chain(&error))
         });
         tried.await.unwrap_or_else(|error| Err(error.to_string()))

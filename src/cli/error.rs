@@ -30,7 +30,9 @@ pub enum Error {
         found: i64,
     },
     /// An offset without the bucket that it is in.
-    #[error("`--from {found}` is an offset, and each bucket has its own: say which with --bucket or --resource")]
+    #[error(
+        "`--from {found}` is an offset, and each bucket has its own: say which with --bucket or --resource"
+    )]
     NoBucketForOffset {
         /// As given.
         found: i64,

@@ -75,6 +75,14 @@ pub(super) fn cell(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
+/// A time of RFC 3339 with so many digits after the second; any other text as it is.
+pub(super) fn brief(time: &str, digits: usize) -> String {
+    match time.parse::<jiff::Timestamp>() {
+        Ok(time) => format!("{time:.digits$}"),
+        Err(_) => time.to_owned(),
+    }
+}
+
 /// Text without control characters: each becomes a space.
 pub(super) fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -160,6 +168,14 @@ mod tests {
         let text = written(Format::Table);
         assert!(text.starts_with(" OWNER") && !text.contains('\u{1b}'), "{text:?}");
         assert_eq!(text.lines().count(), 3, "{text:?}");
+    }
+
+    #[test]
+    fn only_a_time_is_shortened() {
+        let time = "2026-01-31T08:00:00.123456789Z";
+        assert_eq!(brief(time, 0), "2026-01-31T08:00:00Z");
+        assert_eq!(brief(time, 3), "2026-01-31T08:00:00.123Z");
+        assert_eq!(brief("yesterday", 3), "yesterday");
     }
 
     #[test]

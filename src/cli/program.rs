@@ -99,7 +99,7 @@ async fn look(command: &Command) -> ExitCode {
     let Some(common) = command.common() else { return failed("the command has no configuration", USAGE) };
     let settings = match Settings::load_here(&common.config) {
         Ok(settings) => settings,
-        Err(error) => return unusable(command, common, &error),
+        Err(error) => return unusable(command, &error),
     };
     let target = target(&settings, common);
     let interrupted = if command.is_endless() { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) };
@@ -136,9 +136,9 @@ fn target(settings: &Settings, common: &Common) -> Target {
 }
 
 /// The configuration cannot be used: for `check` that is its result.
-fn unusable(command: &Command, common: &Common, error: &config::Error) -> ExitCode {
+fn unusable(command: &Command, error: &config::Error) -> ExitCode {
     if matches!(command, Command::Check { .. }) {
-        let finding = check::unusable(&common.config, &chain(error));
+        let finding = check::unusable(error);
         match Finding::write(&[finding], style(command), &mut std::io::stdout()) {
             Ok(()) => return ExitCode::from(USAGE),
             Err(error) => return ended(Err(error)),

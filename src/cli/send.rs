@@ -91,9 +91,11 @@ impl SendArgs {
             KindArg::Event => Kind::Event,
             KindArg::State => Kind::State,
         };
-        let json = || serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok().then_some("application/json");
+        let json =
+            || serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok().then_some("application/json");
         let content_type = self.content_type.as_deref().or_else(json).map(str::to_owned);
-        let mut message = Message::new(self.resource.clone(), kind, &self.ty, data).map_err(Error::Message)?;
+        let mut message =
+            Message::new(self.resource.clone(), kind, &self.ty, data).map_err(Error::Message)?;
         if let Some(content_type) = content_type {
             message = message.with_content_type(content_type).map_err(Error::Message)?;
         }
@@ -111,9 +113,14 @@ impl SendArgs {
         let Some(path) = self.file.clone() else {
             return Ok(self.data.clone().unwrap_or_default().into_bytes());
         };
-        let from = if path.as_os_str() == STDIN { "standard input".to_owned() } else { path.display().to_string() };
+        let from =
+            if path.as_os_str() == STDIN { "standard input".to_owned() } else { path.display().to_string() };
         let read = spawn_blocking(move || {
-            if path.as_os_str() == STDIN { limited(io::stdin().lock(), limit) } else { limited(std::fs::File::open(path)?, limit) }
+            if path.as_os_str() == STDIN {
+                limited(io::stdin().lock(), limit)
+            } else {
+                limited(std::fs::File::open(path)?, limit)
+            }
         });
         let data = read.await.map_err(|_| Error::Interrupted)?;
         data.map_err(|source| Error::Data { from, source })
@@ -203,7 +210,8 @@ mod tests {
             source: Some("urn:x".to_owned()),
             ..args()
         };
-        let sent = ["ce_kind", "ce_id", "ce_source", "ce_type"].map(|name| header(&given, b"", name).unwrap());
+        let sent =
+            ["ce_kind", "ce_id", "ce_source", "ce_type"].map(|name| header(&given, b"", name).unwrap());
         assert_eq!(sent, ["state", "7", "urn:x", "ready"]);
         let wrong = SendArgs { id: Some("a\nb".to_owned()), ..args() }.message(Vec::new()).unwrap_err();
         assert_eq!(wrong.exit_code(), 64);

@@ -34,7 +34,10 @@ pub(super) fn man(path: &[String], out: &mut impl Write) -> Result<(), Error> {
     // The commands' own help is a page too, but nobody needs it.
     let page = clap_mangen::Man::new(command.clone().disable_help_subcommand(true));
     let mut text = Vec::new();
-    page.render(&mut text).and_then(|()| out.write_all(&text)).and_then(|()| out.flush()).map_err(Error::Output)
+    page.render(&mut text)
+        .and_then(|()| out.write_all(&text))
+        .and_then(|()| out.flush())
+        .map_err(Error::Output)
 }
 
 #[cfg(test)]

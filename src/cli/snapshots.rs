@@ -119,7 +119,12 @@ fn sent() -> [Sent; 1] {
 
 fn findings() -> [Finding; 2] {
     [
-        Finding { check: "brokers", result: Verdict::Ok, found: "localhost:9092 answers".to_owned(), todo: None },
+        Finding {
+            check: "brokers",
+            result: Verdict::Ok,
+            found: "localhost:9092 answers".to_owned(),
+            todo: None,
+        },
         Finding {
             check: "backlog",
             result: Verdict::Failed,

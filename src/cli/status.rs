@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
-use super::{Error, Row, Target, Tone, output::cell};
+use super::{
+    Error, Row, Target, Tone,
+    output::{brief, cell},
+};
 use crate::{
     engine::{CommitMetadata, ParsedMetadata},
     kafka::{Admin, AdminError, Committed, GroupInfo, Isolation, LogReader, OffsetReader},
@@ -48,9 +51,8 @@ pub struct BucketStatus {
 
 impl BucketStatus {
     /// The headings of [`Row::cells`].
-    pub(super) const COLUMNS: &'static [&'static str] = &[
-        "bucket", "owner", "epoch", "released", "time", "committed", "end", "lag", "assigned", "retrying",
-    ];
+    pub(super) const COLUMNS: &'static [&'static str] =
+        &["bucket", "owner", "epoch", "released", "time", "committed", "end", "lag", "assigned", "retrying"];
 }
 
 impl Row for BucketStatus {
@@ -62,7 +64,7 @@ impl Row for BucketStatus {
             cell(self.owner.as_deref()),
             cell(self.epoch),
             cell(self.released),
-            cell(self.time.as_deref()),
+            cell(self.time.as_deref().map(|time| brief(time, 0))),
             cell(self.committed),
             self.end.to_string(),
             self.lag.to_string(),

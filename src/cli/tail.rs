@@ -112,9 +112,13 @@ pub(super) async fn tail(
     let thread = tokio::task::spawn_blocking(move || following.run(&sender));
     let mut printer = Printer::new(format, paint, args.full);
     printer.begin(out)?;
-    print(receiver, thread, |record| Seen::of(record, target.buckets, args.dead_letters), args, |seen| {
-        printer.print(seen, out)
-    })
+    print(
+        receiver,
+        thread,
+        |record| Seen::of(record, target.buckets, args.dead_letters),
+        args,
+        |seen| printer.print(seen, out),
+    )
     .await
 }
 

@@ -32,17 +32,37 @@ pub(super) fn reached(configured: &str, id: Option<&str>, brokers: &[i32]) -> Fi
     let numbers: Vec<String> = brokers.iter().map(ToString::to_string).collect();
     let (count, many) = (brokers.len(), if brokers.len() == 1 { "" } else { "s" });
     let cluster = id.map(|id| format!(", cluster {id}")).unwrap_or_default();
-    Finding::ok(CHECK, format!("{configured} answers: {count} broker{many} up ({}){cluster}", numbers.join(", ")))
+    Finding::ok(
+        CHECK,
+        format!("{configured} answers: {count} broker{many} up ({}){cluster}", numbers.join(", ")),
+    )
 }
 
 pub(super) fn unreachable(error: &AdminError) -> Finding {
-    let todo = match error {
-        AdminError::Unreachable { last: Some(last), .. } if last.to_lowercase().contains("auth") => {
-            "correct the user and password in `kafka.properties`"
-        }
-        _ => "see that Kafka runs, and that `kafka.brokers` and the security settings are right",
+    let AdminError::Unreachable { brokers, timeout, last, .. } = error else {
+        return Finding::failed(CHECK, chain(error), "look at the brokers, and try again");
     };
-    Finding::failed(CHECK, error.to_string(), todo)
+    let last = last.as_deref().unwrap_or("nothing was refused");
+    let found =
+        format!("no broker of {brokers} answered within {} s; last seen: {last}", timeout.as_secs_f64());
+    Finding::failed(CHECK, found, remedy(last))
+}
+
+/// What a connection's end calls for.
+fn remedy(last: &str) -> &'static str {
+    let last = last.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| last.contains(word));
+    if has(&["authentication", "sasl"]) {
+        "correct the user, its password and `sasl.mechanism` in `kafka.properties`"
+    } else if has(&["ssl", "certificate", "disconnected while requesting apiversion"]) {
+        "correct `security.protocol` and the certificates in `kafka.properties`: both sides must use TLS, or neither"
+    } else if has(&["resolve"]) {
+        "correct the host's name in `kafka.brokers`, or see why it is not known here"
+    } else if has(&["refused"]) {
+        "nobody listens there: start Kafka, or correct the port in `kafka.brokers`"
+    } else {
+        "see that Kafka runs, that the network lets this machine reach it, and that `kafka.brokers` is right"
+    }
 }
 
 pub(super) fn silent(broker: i32, error: &AdminError) -> Finding {
@@ -58,7 +78,9 @@ pub(super) fn judge(configs: &[(i32, Configs)], needs: Needs) -> Vec<Finding> {
     let findings: Vec<Finding> =
         configs.iter().flat_map(|(broker, configs)| of_one(*broker, configs, needs)).collect();
     match (findings.is_empty(), configs.first()) {
-        (true, Some((_, first))) => vec![Finding::ok(SETTINGS, format!("{}, limits as needed", version(first)))],
+        (true, Some((_, first))) => {
+            vec![Finding::ok(SETTINGS, format!("{}, limits as needed", version(first)))]
+        }
         _ => findings,
     }
 }
@@ -87,7 +109,9 @@ fn of_one(broker: i32, configs: &Configs, needs: Needs) -> Vec<Finding> {
     let limit = i64::try_from(METADATA_LIMIT).unwrap_or(i64::MAX);
     if let Some(found) = number("offset.metadata.max.bytes").filter(|found| *found < limit) {
         wrong(
-            format!("offset.metadata.max.bytes is {found}, expected at least {limit}: commits would be refused"),
+            format!(
+                "offset.metadata.max.bytes is {found}, expected at least {limit}: commits would be refused"
+            ),
             "set it to its default, 4096, or more",
         );
     }
@@ -102,7 +126,9 @@ fn of_one(broker: i32, configs: &Configs, needs: Needs) -> Vec<Finding> {
         let most = number("group.max.session.timeout.ms").unwrap_or(i64::MAX);
         if session < least || session > most {
             wrong(
-                format!("it takes session time-outs from {least} to {most} ms, `group.session_timeout` is {session} ms"),
+                format!(
+                    "it takes session time-outs from {least} to {most} ms, `group.session_timeout` is {session} ms"
+                ),
                 "set `group.session_timeout` within these, or change group.min.session.timeout.ms and \
                  group.max.session.timeout.ms",
             );
@@ -147,6 +173,19 @@ mod tests {
             let findings = judged(settings);
             assert_eq!(findings.len(), 1, "{findings:?}");
             assert_eq!(findings[0].result, Verdict::Ok);
+        }
+    }
+
+    #[test]
+    fn a_connection_that_ended_says_what_to_correct() {
+        for (last, word) in [
+            ("SASL authentication error: Authentication failed", "password"),
+            ("SSL handshake failed: certificate verify failed", "certificates"),
+            ("Failed to resolve 'nosuchhost:9092': Name or service not known", "name"),
+            ("Connect to ipv4#127.0.0.1:9092 failed: Connection refused", "port"),
+            ("nothing was refused", "network"),
+        ] {
+            assert!(remedy(last).contains(word), "{last}: {}", remedy(last));
         }
     }
 

@@ -79,10 +79,10 @@ impl Finding {
         }
         for Self { check, result, found, todo } in findings {
             let word = paint.text(result.tone(), &format!("{:<7}", result.as_str()));
-            writeln!(out, "{word}  {check:<14}  {}", harmless(found)).map_err(Error::Output)?;
+            writeln!(out, "{word}  {check:<15}  {}", harmless(found)).map_err(Error::Output)?;
             if let Some(todo) = todo {
                 let todo = harmless(todo);
-                writeln!(out, "{:<9}{:<14}  -> {todo}", "", "").map_err(Error::Output)?;
+                writeln!(out, "{:<9}{:<15}  -> {todo}", "", "").map_err(Error::Output)?;
             }
         }
         out.flush().map_err(Error::Output)

@@ -17,7 +17,8 @@ const BACKLOG: &str = "backlog";
 /// How many buckets a line names.
 const NAMED: usize = 4;
 
-const START: &str = "start a controller (`control-bus run`), or see why those that should run do not: their log and /readyz";
+const START: &str =
+    "start a controller (`control-bus run`), or see why those that should run do not: their log and /readyz";
 
 /// Nothing could be learnt about the buckets.
 pub(super) fn unknown(error: &Error) -> Finding {
@@ -33,7 +34,10 @@ pub(super) fn unknown(error: &Error) -> Finding {
 /// Who is in the group.
 pub(super) fn membership(group: Option<&GroupInfo>, name: &str, buckets: Buckets) -> Finding {
     let Some(group) = group else {
-        return Finding::ok(GROUP, format!("not checked: Kafka does not tell this user about group {name:?}"));
+        return Finding::ok(
+            GROUP,
+            format!("not checked: Kafka does not tell this user about group {name:?}"),
+        );
     };
     let members: Vec<String> =
         group.members.iter().map(|one| format!("{} ({})", one.client, one.buckets.len())).collect();
@@ -84,11 +88,12 @@ pub(super) fn assignments(group: Option<&GroupInfo>, statuses: &[BucketStatus], 
             (None, _) => String::new(),
         };
         let found = format!("{} of {all} assigned to nobody: {}", nobodys.len(), named(&nobodys, last));
-        return Finding::warning(BUCKETS, found, START);
+        let todo =
+            "a controller takes them within seconds of its start; where one runs, see its log and /readyz";
+        return Finding::warning(BUCKETS, found, todo);
     }
-    let differs = |status: &&BucketStatus| {
-        unclaimed(status) || (comparable && status.owner != status.assigned)
-    };
+    let differs =
+        |status: &&BucketStatus| unclaimed(status) || (comparable && status.owner != status.assigned);
     let taken: Vec<_> = statuses.iter().filter(differs).collect();
     if taken.is_empty() {
         return Finding::ok(BUCKETS, format!("all {all} assigned and claimed"));
@@ -140,7 +145,8 @@ pub(super) fn backlog(group: Option<&GroupInfo>, statuses: &[BucketStatus]) -> V
     let found = format!("up to {total} messages wait, in buckets {}", named(&waiting, counts));
     let ownerless = group.is_some() && waiting.iter().any(|status| status.assigned.is_none());
     if ownerless {
-        findings.push(Finding::failed(BACKLOG, format!("{found}; somewhere nobody handles them"), START));
+        let todo = "they are handled as soon as a controller has these buckets; nothing is lost meanwhile";
+        findings.push(Finding::failed(BACKLOG, format!("{found}; not all of these have an owner"), todo));
     } else if waiting.iter().any(|status| status.tried.is_some()) {
         findings.push(Finding::warning(
             BACKLOG,
@@ -157,11 +163,8 @@ pub(super) fn backlog(group: Option<&GroupInfo>, statuses: &[BucketStatus]) -> V
 
 /// Buckets by their numbers, each with something about it; the first few of many.
 fn named(statuses: &[&BucketStatus], about: impl Fn(&BucketStatus) -> String) -> String {
-    let mut names: Vec<String> = statuses
-        .iter()
-        .take(NAMED)
-        .map(|status| format!("{}{}", status.bucket, about(status)))
-        .collect();
+    let mut names: Vec<String> =
+        statuses.iter().take(NAMED).map(|status| format!("{}{}", status.bucket, about(status))).collect();
     if statuses.len() > NAMED {
         names.push(format!("and {} more", statuses.len() - NAMED));
     }

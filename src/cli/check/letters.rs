@@ -32,7 +32,8 @@ pub(super) fn judge(newest: Result<&[Letter], &Error>, now: jiff::Timestamp) -> 
     let found = format!("the newest is of {time}, bucket {}: {resource}, {why}: {reason}", letter.bucket);
     let is_news = letter.timestamp.is_some_and(|time| now.as_millisecond().saturating_sub(time) < NEWS_MS);
     if is_news {
-        let todo = "read them with `control-bus dead-letters list`; when the cause is gone, `dead-letters replay`";
+        let todo =
+            "read them with `control-bus dead-letters list`; when the cause is gone, `dead-letters replay`";
         return Finding::warning(CHECK, found, todo);
     }
     Finding::ok(CHECK, found)

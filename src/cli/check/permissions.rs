@@ -78,13 +78,15 @@ pub(super) fn judge(
             }
         }
     }
-    if allowed > 0 || untold > 0 {
-        let mut found = format!("all that is needed with {allowed} topics and groups");
-        if untold > 0 {
-            found.push_str(&format!("; {untold} not checked: missing, or Kafka does not tell"));
-        }
-        findings.insert(0, Finding::ok(CHECK, found));
-    }
+    let unchecked =
+        format!("{untold} topics or groups not checked: they are missing, or Kafka does not tell");
+    let found = match (allowed, untold) {
+        (0, 0) => None,
+        (0, _) => Some(unchecked),
+        (_, 0) => Some(format!("all that is needed with {allowed} topics and groups")),
+        _ => Some(format!("all that is needed with {allowed} topics and groups; {unchecked}")),
+    };
+    findings.splice(0..0, found.map(|found| Finding::ok(CHECK, found)));
     if role == Role::Controller {
         findings.push(transactions(bus, tried));
     }
@@ -102,11 +104,7 @@ fn lacking(need: &Need, found: &Operations) -> Option<Finding> {
     Some(Finding::failed(
         CHECK,
         format!("{kind} {:?}: this user lacks {}", need.name, names.join(", ")),
-        format!(
-            "kafka-acls --add --allow-principal User:NAME {option} {} {}",
-            need.name,
-            options.join(" ")
-        ),
+        format!("kafka-acls --add --allow-principal User:NAME {option} {} {}", need.name, options.join(" ")),
     ))
 }
 
@@ -137,7 +135,8 @@ mod tests {
 
     fn judged(role: Role, may: impl Fn(&Need) -> Option<Operations>) -> Vec<Finding> {
         let bus = Bus::new("b").unwrap();
-        let asked: Vec<_> = needs(&bus, role).into_iter().map(|need| (need.clone(), Ok(may(&need)))).collect();
+        let asked: Vec<_> =
+            needs(&bus, role).into_iter().map(|need| (need.clone(), Ok(may(&need)))).collect();
         judge(&asked, &bus, role, None)
     }
 
@@ -181,7 +180,7 @@ mod tests {
     fn what_kafka_does_not_tell_is_no_failure_and_no_success() {
         let findings = judged(Role::DataPlane, |_| None);
         assert_eq!(findings[0].result, Verdict::Ok);
-        assert!(findings[0].found.contains("5 not checked"), "{findings:?}");
+        assert!(findings[0].found.contains("5 topics or groups not checked"), "{findings:?}");
     }
 
     #[test]

@@ -40,11 +40,11 @@ pub(super) fn judge(inspected: &[(TopicSpec, Result<Vec<Warning>, Error>)], crea
         findings.push(absent(&missing, created));
     }
     if right > 0 {
-        let many = if right == inspected.len() { "all" } else { "as designed:" };
-        let found = if right == inspected.len() {
-            format!("{many} {right} as designed")
+        let all = inspected.len();
+        let found = if right == all {
+            format!("all {all} as designed")
         } else {
-            format!("{right} of {} as designed", inspected.len())
+            format!("{right} of {all} as designed")
         };
         findings.insert(0, Finding::ok(CHECK, found));
     }
@@ -61,12 +61,43 @@ fn absent(missing: &[&str], created: bool) -> Finding {
 }
 
 fn wrong(error: &Error) -> Finding {
-    let todo = match error {
-        Error::Mismatch(_) => "change what the message names: the topic or the configuration",
-        Error::NotAuthorized { .. } => "grant it with an ACL",
-        _ => "look at the brokers, and try again",
+    match error {
+        Error::Mismatch(mismatch) => mismatched(mismatch),
+        Error::NotAuthorized { topic, action, .. } => {
+            let found = format!("topic {topic:?}: this user may not {action}");
+            let operation = if *action == crate::topics::Action::DescribeSettings {
+                "DescribeConfigs"
+            } else {
+                "Describe"
+            };
+            let acl = format!(
+                "kafka-acls --add --allow-principal User:NAME --topic {topic} --operation {operation}"
+            );
+            Finding::failed(CHECK, found, acl)
+        }
+        _ => Finding::failed(CHECK, chain(error), "look at the brokers, and try again"),
+    }
+}
+
+fn mismatched(mismatch: &Mismatch) -> Finding {
+    let set = |topic: &str, setting: &str| {
+        format!("kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {setting}")
     };
-    Finding::failed(CHECK, chain(error), todo)
+    let (found, todo) = match mismatch {
+        Mismatch::Partitions { topic, found, expected, key } => (
+            format!("topic {topic:?} has {found} partitions, `{key}` is {expected}"),
+            format!("set `{key}` to {found} here, or another `bus.name`; partitions are never added"),
+        ),
+        Mismatch::NotCompacted { topic, found } | Mismatch::AlsoDeletes { topic, found } => (
+            format!("topic {topic:?} has cleanup.policy={found:?}: Kafka deletes what is still needed"),
+            set(topic, "cleanup.policy=compact"),
+        ),
+        Mismatch::DeadLettersTooSmall { topic, found, expected, .. } => (
+            format!("topic {topic:?} takes {found} bytes, and a dead letter can have {expected}"),
+            set(topic, &format!("max.message.bytes={expected}")),
+        ),
+    };
+    Finding::failed(CHECK, found, todo)
 }
 
 #[cfg(test)]
@@ -88,7 +119,10 @@ mod tests {
         })
     }
 
-    fn judged(mut found: impl FnMut(&TopicSpec) -> Result<Vec<Warning>, Error>, created: bool) -> Vec<Finding> {
+    fn judged(
+        mut found: impl FnMut(&TopicSpec) -> Result<Vec<Warning>, Error>,
+        created: bool,
+    ) -> Vec<Finding> {
         let inspected: Vec<_> = specs().into_iter().map(|spec| (spec.clone(), found(&spec))).collect();
         judge(&inspected, created)
     }
@@ -102,9 +136,8 @@ mod tests {
 
     #[test]
     fn missing_topics_are_one_line_and_a_failure_only_where_nobody_creates_them() {
-        let missing = |spec: &TopicSpec| {
-            Err(Error::Missing { topic: spec.name.clone(), partitions: spec.partitions })
-        };
+        let missing =
+            |spec: &TopicSpec| Err(Error::Missing { topic: spec.name.clone(), partitions: spec.partitions });
         for (created, expected) in [(true, Verdict::Warning), (false, Verdict::Failed)] {
             let findings = judged(missing, created);
             assert_eq!(findings.len(), 1, "{findings:?}");
@@ -118,7 +151,8 @@ mod tests {
         let findings = judged(
             |spec| match spec.name.as_str() {
                 "b.ownership" => {
-                    Err(Mismatch::NotCompacted { topic: spec.name.clone(), found: "delete".to_owned() }.into())
+                    Err(Mismatch::NotCompacted { topic: spec.name.clone(), found: "delete".to_owned() }
+                        .into())
                 }
                 _ => Ok(Vec::new()),
             },
@@ -127,5 +161,7 @@ mod tests {
         let results: Vec<_> = findings.iter().map(|finding| finding.result).collect();
         assert_eq!(results, [Verdict::Ok, Verdict::Failed]);
         assert_eq!(findings[0].found, "4 of 5 as designed");
+        let todo = findings[1].todo.as_deref().unwrap();
+        assert!(todo.contains("b.ownership --add-config cleanup.policy=compact"), "{todo}");
     }
 }

@@ -3,7 +3,10 @@
 use serde::Serialize;
 
 use crate::{
-    cli::{Row, output::cell},
+    cli::{
+        Row,
+        output::{brief, cell},
+    },
     model::{Attribute, Provenance, Record},
 };
 
@@ -81,7 +84,7 @@ impl Row for Letter {
             cell(self.reason.as_deref()),
             cell(self.attempts),
             cell(self.origin_offset),
-            cell(self.time.as_deref()),
+            cell(self.time.as_deref().map(|time| brief(time, 0))),
         ]
     }
 }

@@ -101,7 +101,9 @@ impl Following {
             let from = match self.start {
                 Start::Beginning => start,
                 Start::End => end,
-                Start::Offset(offset) => NextOffset::new(offset).unwrap_or(start).clamp(start, end.max(start)),
+                Start::Offset(offset) => {
+                    NextOffset::new(offset).unwrap_or(start).clamp(start, end.max(start))
+                }
                 Start::Time(time) => at(time)?,
                 Start::Ago(ago) => at(before(jiff::Timestamp::now(), ago))?,
             };

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::Seen;
 use crate::cli::{
     Error, Format, Paint, Tone,
-    output::{cell, harmless},
+    output::{brief, cell, harmless},
 };
 
 /// How many characters of data a line has.
@@ -27,7 +27,8 @@ impl Printer {
     pub(super) fn begin(&self, out: &mut impl Write) -> Result<(), Error> {
         let written = match self.format {
             Format::Table => {
-                let heading = columns(["TIME", "PLACE", "KIND", "RESOURCE", "TYPE", "POD", "ID"].map(str::to_owned));
+                let heading =
+                    columns(["TIME", "PLACE", "KIND", "RESOURCE", "TYPE", "POD", "ID"].map(str::to_owned));
                 writeln!(out, "{}", self.paint.text(Tone::Quiet, &format!("{heading}  DATA")))
             }
             Format::Plain | Format::Json => self.format.begin::<Seen>(out),
@@ -56,7 +57,7 @@ impl Printer {
 
     fn line(&self, seen: &Seen, out: &mut impl Write) -> io::Result<()> {
         let cells = [
-            cell(seen.time.as_deref()),
+            cell(seen.time.as_deref().map(|time| brief(time, 3))),
             format!("{}/{}", seen.bucket, seen.offset),
             seen.kind.to_owned(),
             cell(seen.resource.as_deref()),

@@ -231,9 +231,13 @@ mod tests {
     fn a_tombstone_is_named_by_its_key() {
         for (kind, word) in [(Kind::State, "withdrawn"), (Kind::Event, "settled")] {
             let live = outgoing(kind, "text/plain", b"x");
-            let seen = Seen::of(record(&Outgoing { payload: None, headers: Vec::new(), ..live }), buckets(), false);
+            let seen =
+                Seen::of(record(&Outgoing { payload: None, headers: Vec::new(), ..live }), buckets(), false);
             assert_eq!((seen.kind, seen.text.as_str()), ("tombstone", word));
-            assert_eq!((seen.resource.as_deref(), seen.pod.as_deref()), (Some("default/trigger1"), Some("dispatcher1")));
+            assert_eq!(
+                (seen.resource.as_deref(), seen.pod.as_deref()),
+                (Some("default/trigger1"), Some("dispatcher1"))
+            );
             assert_eq!(seen.time.as_deref(), Some("1970-01-01T00:00:01Z"), "Kafka's own time stands in");
         }
     }
@@ -241,7 +245,8 @@ mod tests {
     #[test]
     fn garbage_is_shown_with_what_is_wrong_with_it() {
         let (bucket, offset) = (Bucket::from_partition(0).unwrap(), RecordOffset::new(0).unwrap());
-        let garbage = Record::builder(bucket, offset, None, 0).key(Some(b"\xff")).payload(Some(b"\xff")).finish();
+        let garbage =
+            Record::builder(bucket, offset, None, 0).key(Some(b"\xff")).payload(Some(b"\xff")).finish();
         let seen = Seen::of(garbage, buckets(), false);
         assert_eq!(seen.kind, "undecodable");
         assert!(seen.problem.as_deref().unwrap().contains("ce_specversion"), "{seen:?}");

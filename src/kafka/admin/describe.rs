@@ -1,6 +1,10 @@
 //! Describing the cluster, the group, and what this client's user may do. It asks and decides nothing.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use rdkafka::{
     bindings::{rd_kafka_AclOperation_t as Acl, rd_kafka_consumer_group_state_t as State},
@@ -13,6 +17,9 @@ use crate::{
     kafka::ffi::{MemberAnswer, describe_cluster, describe_group, topic_operations},
     model::Bucket,
 };
+
+/// How long to wait before a coordinator is looked for again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +130,8 @@ impl GroupInfo {
     /// Who has each bucket, as far as anybody has.
     #[must_use]
     pub fn assignments(&self) -> BTreeMap<Bucket, &Member> {
-        let pairs = self.members.iter().flat_map(|member| member.buckets.iter().map(move |one| (*one, member)));
+        let pairs =
+            self.members.iter().flat_map(|member| member.buckets.iter().map(move |one| (*one, member)));
         pairs.collect()
     }
 }
@@ -163,10 +171,18 @@ impl Admin {
     /// [`AdminError::Unsupported`].
     pub async fn group(&self, group: &str, topic: &str) -> Result<GroupInfo, AdminError> {
         let (timeout, name) = (self.timeout, group.to_owned());
+        let deadline = Instant::now() + timeout;
         let asked = self.asked(format!("describing group {group:?}"), "", move |client| {
-            match describe_group(client.get().inner(), &name, timeout) {
-                Err(KafkaError::Global(Code::GroupIdNotFound)) => Ok(None),
-                answer => answer.map(Some),
+            loop {
+                let left = deadline.saturating_duration_since(Instant::now()).max(ASK_AGAIN);
+                match describe_group(client.get().inner(), &name, left) {
+                    Err(KafkaError::Global(Code::GroupIdNotFound)) => return Ok(None),
+                    // The coordinator moves, or comes into being with the first group of a cluster.
+                    Err(KafkaError::Global(code)) if moves(code) && Instant::now() < deadline => {
+                        std::thread::sleep(ASK_AGAIN);
+                    }
+                    answer => return answer.map(Some),
+                }
             }
         });
         let Some(answer) = asked.await? else {
@@ -201,10 +217,14 @@ impl Admin {
     }
 }
 
+/// Whether asking again finds the coordinator.
+fn moves(code: Code) -> bool {
+    matches!(code, Code::NotCoordinator | Code::CoordinatorNotAvailable | Code::CoordinatorLoadInProgress)
+}
+
 fn member(found: MemberAnswer, topic: &str) -> Member {
     let ours = found.assigned.iter().filter(|(name, _)| name == topic);
-    let mut buckets: Vec<_> =
-        ours.filter_map(|(_, partition)| Bucket::from_partition(*partition)).collect();
+    let mut buckets: Vec<_> = ours.filter_map(|(_, partition)| Bucket::from_partition(*partition)).collect();
     buckets.sort_unstable();
     Member { client: found.client, host: found.host, buckets }
 }

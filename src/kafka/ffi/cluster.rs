@@ -64,7 +64,8 @@ pub(in crate::kafka) fn topic_operations<C: ClientContext>(
     let name = CString::new(topic)?;
     let mut names = [name.as_ptr()];
     // SAFETY: the name is ended by a zero byte and is copied.
-    let topics = unsafe { bindings::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len()) };
+    let topics =
+        unsafe { bindings::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len()) };
     let topics = Owned::new(topics, bindings::rd_kafka_TopicCollection_destroy)?;
     let operation = Operation::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
     let request = Request { operation, broker: None, authorized: true, timeout };

@@ -91,9 +91,8 @@ fn options<C: ClientContext>(
     }
     if request.authorized {
         // SAFETY: as above.
-        let error = unsafe {
-            bindings::rd_kafka_AdminOptions_set_include_authorized_operations(options.pointer, 1)
-        };
+        let error =
+            unsafe { bindings::rd_kafka_AdminOptions_set_include_authorized_operations(options.pointer, 1) };
         if !error.is_null() {
             let error = Owned::new(error, bindings::rd_kafka_error_destroy)?;
             error_of(error.pointer)?;

@@ -129,6 +129,13 @@ impl Config {
         Looked::run(&self.name, command)
     }
 
+    /// Begins one of the commands that look at a bus, and leaves it running.
+    pub(crate) fn begin(&self, arguments: &[&str]) -> Process {
+        let mut command = self.command();
+        command.args(arguments).arg("--config").arg(self.write());
+        Process::start(&self.name, command)
+    }
+
     fn command(&self) -> Command {
         let mut command = program();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));

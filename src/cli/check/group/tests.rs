@@ -1,9 +1,5 @@
 use super::*;
-use crate::{
-    cli::check::Verdict,
-    kafka::Member,
-    model::Bucket,
-};
+use crate::{cli::check::Verdict, kafka::Member, model::Bucket};
 
 fn member(client: &str, buckets: &[i32]) -> Member {
     let buckets = buckets.iter().filter_map(|one| Bucket::from_partition(*one)).collect();
@@ -63,7 +59,11 @@ fn a_bucket_is_right_when_it_is_claimed_by_whom_it_is_assigned_to() {
         assert!(finding.found.contains("not claimed yet"), "{finding:?}");
     }
     let renamed = [bucket(0, Some("c1"), Some("rdkafka"))];
-    assert_eq!(judged(&renamed, false).result, Verdict::Ok, "clients with names of their own are no takeover");
+    assert_eq!(
+        judged(&renamed, false).result,
+        Verdict::Ok,
+        "clients with names of their own are no takeover"
+    );
 }
 
 #[test]
