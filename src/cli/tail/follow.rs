@@ -22,6 +22,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How often the same trouble is told at most.
 const COMPLAIN: Duration = Duration::from_secs(10);
 
+/// A bucket with where to begin in it, and where its log ends.
+type Span = (Bucket, NextOffset, NextOffset);
+
 /// What the thread found.
 pub(super) enum Event {
     /// A record.
@@ -44,12 +47,12 @@ impl Following {
     /// Reads until nobody listens, or the end is reached if there is one. Blocks.
     pub(super) fn run(self, events: &mpsc::Sender<Event>) -> Result<(), Error> {
         let Self { target, topic, to_end, .. } = &self;
-        let ranges = self.ranges()?;
-        let starts: Vec<_> = ranges.iter().map(|(bucket, (from, _))| (*bucket, *from)).collect();
-        let mut ends: BTreeMap<Bucket, NextOffset> = ranges
+        let spans = self.spans()?;
+        let starts: Vec<_> = spans.iter().map(|(bucket, from, _)| (*bucket, *from)).collect();
+        let mut ends: BTreeMap<Bucket, NextOffset> = spans
             .into_iter()
-            .filter(|(_, (from, end))| *to_end && from < end)
-            .map(|(bucket, (_, end))| (bucket, end))
+            .filter(|(_, from, end)| *to_end && from < end)
+            .map(|(bucket, _, end)| (bucket, end))
             .collect();
         if *to_end && ends.is_empty() {
             return Ok(());
@@ -90,10 +93,10 @@ impl Following {
     }
 
     /// Where to begin in each bucket, and where its log ends now.
-    fn ranges(&self) -> Result<Vec<(Bucket, (NextOffset, NextOffset))>, Error> {
+    fn spans(&self) -> Result<Vec<Span>, Error> {
         let reader = LogReader::new(&self.target.kafka, Isolation::ReadCommitted, None)?;
         let timeout = self.target.timeout;
-        let range = |bucket| {
+        let span = |bucket| {
             let (start, end) = reader.bounds(&self.topic, bucket, timeout)?;
             let at = |time| -> Result<NextOffset, Error> {
                 Ok(reader.position_at(&self.topic, bucket, time, timeout)?.unwrap_or(end))
@@ -107,9 +110,9 @@ impl Following {
                 Start::Time(time) => at(time)?,
                 Start::Ago(ago) => at(before(jiff::Timestamp::now(), ago))?,
             };
-            Ok((bucket, (from, end)))
+            Ok((bucket, from, end))
         };
-        self.buckets.iter().copied().map(range).collect()
+        self.buckets.iter().copied().map(span).collect()
     }
 }
 

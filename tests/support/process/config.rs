@@ -111,7 +111,10 @@ impl Config {
             writeln!(text, "{key} = {value}").expect("memory takes text");
         }
         let path = self.dir.join(format!("{}.toml", self.name));
-        fs::write(&path, text).expect("the configuration file can be written");
+        // A process that was begun before may just be reading it.
+        let new = path.with_extension("new");
+        fs::write(&new, text).expect("the configuration file can be written");
+        fs::rename(&new, &path).expect("the configuration file can be replaced");
         path
     }
 

@@ -46,7 +46,7 @@ fn a_bucket_is_right_when_it_is_claimed_by_whom_it_is_assigned_to() {
     let dead = [bucket(0, Some("c1"), None)];
     assert!(judged(&dead, true).found.contains("last c1's, who is gone"), "{:?}", judged(&dead, true));
     let given_up = BucketStatus { released: Some(true), ..bucket(0, Some("c1"), None) };
-    assert!(judged(&[given_up.clone()], true).found.contains("given up by c1"));
+    assert!(judged(std::slice::from_ref(&given_up), true).found.contains("given up by c1"));
 
     // A takeover that does not end.
     for taking in [
