@@ -9,6 +9,7 @@
 )]
 
 mod fencing;
+mod flapping;
 mod fleet;
 mod ledger;
 mod operators;

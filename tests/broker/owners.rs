@@ -220,11 +220,17 @@ pub(crate) struct Recorder {
     told: Mutex<Vec<Told>>,
     /// How long each attempt takes.
     takes: Duration,
+    /// How long it takes to be told of a tenure's end.
+    release_takes: Duration,
 }
 
 impl Recorder {
     pub(crate) fn new(takes: Duration) -> Arc<Self> {
-        Arc::new(Self { told: Mutex::default(), takes })
+        Self::slow_to_release(takes, Duration::ZERO)
+    }
+
+    pub(crate) fn slow_to_release(takes: Duration, release_takes: Duration) -> Arc<Self> {
+        Arc::new(Self { told: Mutex::default(), takes, release_takes })
     }
 
     pub(crate) fn told(&self) -> Vec<Told> {
@@ -273,6 +279,7 @@ impl Handler for Recorder {
     }
 
     async fn released(&self, bucket: Bucket, epoch: Epoch, why: Released) {
+        tokio::time::sleep(self.release_takes).await;
         self.tell(bucket, epoch, What::Released(why));
     }
 }
