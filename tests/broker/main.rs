@@ -14,6 +14,7 @@ mod fleet;
 mod ledger;
 mod operators;
 mod owners;
+mod poison;
 mod publisher;
 mod run;
 mod stops;
