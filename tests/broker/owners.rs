@@ -108,10 +108,9 @@ impl Fixture {
         let metrics = Arc::new(Metrics::new().unwrap());
         let owner =
             Owner::new(config, self.kafka.clone(), Arc::clone(&metrics), Arc::clone(handler)).unwrap();
-        let health = owner.health();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(owner.run(shutdown.clone()));
-        Running { metrics, health, shutdown, task }
+        Running { metrics, shutdown, task }
     }
 
     /// Publishes one event, and returns its offset.
@@ -158,7 +157,6 @@ impl Fixture {
 /// A controller at work.
 pub(crate) struct Running {
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) health: owner::Health,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), owner::Error>>,
 }
