@@ -26,6 +26,7 @@ pub use route::{Route, route};
 pub use status::BucketStatus;
 
 use crate::{
+    demo,
     kafka::Settings,
     model::{Buckets, Bus, PodName, ResourceKey},
 };
@@ -48,6 +49,20 @@ pub enum Command {
         /// The configuration file.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+    },
+    /// Show the bus at work, without any set-up: controllers come and go, and no message is lost.
+    ///
+    /// It takes about a minute. The exit code is 0 for a good verdict, 3 for a bad one, 1 when there is none.
+    Demo {
+        /// How.
+        #[command(flatten)]
+        options: demo::Options,
+    },
+    /// Ends what a demo leaves behind when it is killed; the demo starts it by itself.
+    #[command(hide = true, name = demo::GUARD_COMMAND)]
+    DemoGuard {
+        /// The demo's folder.
+        folder: PathBuf,
     },
     /// Create or verify the topics of the bus.
     Topics {
@@ -124,7 +139,7 @@ pub enum DeadLettersAction {
     },
 }
 
-/// What every command but `run` takes.
+/// What every command but `run` and `demo` takes.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// The configuration file; any process's of the bus will do.
@@ -163,7 +178,7 @@ impl Command {
     #[must_use]
     pub fn common(&self) -> Option<&Common> {
         match self {
-            Self::Run { .. } => None,
+            Self::Run { .. } | Self::Demo { .. } | Self::DemoGuard { .. } => None,
             Self::Topics { action: TopicsAction::Ensure { common } | TopicsAction::Verify { common } }
             | Self::Route { common, .. }
             | Self::Buckets { common }
@@ -174,7 +189,7 @@ impl Command {
     }
 }
 
-/// Carries a command out and writes its result to `out`; `run` is not one of these. `append` writes to Kafka
+/// Carries a command out and writes its result to `out`; `run` and `demo` are none of these. `append` writes to Kafka
 /// for `dead-letters replay`, and is only called then.
 ///
 /// Returns whether everything that was asked for was done: `false` where some letter could not be replayed.
@@ -190,7 +205,7 @@ pub async fn execute<A: Append>(
 ) -> Result<bool, Error> {
     let format = command.common().and_then(|common| common.output).unwrap_or_else(Format::of_stdout);
     match command {
-        Command::Run { .. } => return Err(Error::NotHere),
+        Command::Run { .. } | Command::Demo { .. } | Command::DemoGuard { .. } => return Err(Error::NotHere),
         Command::Topics { action } => {
             let create = matches!(action, TopicsAction::Ensure { .. });
             format.write(&topics::checked(target, create).await?, out)?;

@@ -13,7 +13,7 @@ use crate::{
 #[non_exhaustive]
 pub enum Error {
     /// The command is carried out by somebody else.
-    #[error("`run` is not a command that looks at a bus")]
+    #[error("`run` and `demo` are not commands that look at a bus")]
     NotHere,
     /// A bucket that the bus does not have.
     #[error("there is no bucket {found}: `bus.buckets` is {buckets}, so expected 0 to {}", .buckets.saturating_sub(1))]

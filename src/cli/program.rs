@@ -1,15 +1,24 @@
 //! The whole program: arguments in, exit code out.
 
-use std::{future::Future, io::Write as _, path::Path, process::ExitCode};
+use std::{
+    future::Future,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use super::{Cli, Command, Target, append::Appender, execute};
 use crate::{
     config::Settings,
     daemon::{self, chain},
+    demo,
 };
 
 /// The exit code of wrong usage or configuration.
 const USAGE: u8 = 64;
+
+/// The exit code of a demo in which a promise was broken.
+const BAD_VERDICT: u8 = 3;
 
 /// Carries out what was called for. Exit codes: 0, 1 run time, 64 usage or configuration, 3 a demo's bad
 /// verdict, 130 second signal.
@@ -21,6 +30,8 @@ pub fn main(cli: Cli) -> ExitCode {
     let code = runtime.block_on(async {
         match cli.command {
             Command::Run { config } => run(&config).await,
+            Command::Demo { options } => show(options).await,
+            Command::DemoGuard { folder } => guard(folder),
             command => look(&command).await,
         }
     });
@@ -48,6 +59,27 @@ async fn run(path: &Path) -> ExitCode {
             tracing::error!(error = chain(&error), "ended with an error");
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+/// `demo`.
+async fn show(options: demo::Options) -> ExitCode {
+    let shutdown = match daemon::shutdown_on_signals() {
+        Ok(shutdown) => shutdown,
+        Err(error) => return failed(&format!("signals cannot be listened for: {error}"), 1),
+    };
+    match demo::run(options, shutdown).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(BAD_VERDICT),
+        Err(error) => failed(&chain(&error), error.exit_code()),
+    }
+}
+
+/// What a demo starts by itself.
+fn guard(folder: PathBuf) -> ExitCode {
+    match demo::stand_guard(folder) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&format!("the guard of a demo: {error}"), USAGE),
     }
 }
 

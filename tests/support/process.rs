@@ -118,7 +118,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn start(name: &str, mut command: Command) -> Self {
+    /// Starts a command of any kind; all three standard streams are piped.
+    pub(crate) fn start(name: &str, mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary can be started");
         let pid = Pid::from_raw(child.id().try_into().expect("a process number is small"));
@@ -322,6 +323,11 @@ impl Process {
             self.status = self.child.try_wait().expect("a child can be waited for");
         }
         self.status
+    }
+
+    /// Whether its output has ended and is read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.shared.written().ended == 2
     }
 
     /// Waits for its end, and until all that it wrote is read.
