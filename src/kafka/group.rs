@@ -42,6 +42,14 @@ const WAKE: Duration = Duration::from_millis(50);
 pub struct GroupMetadata(Arc<ConsumerGroupMetadata>);
 
 impl GroupMetadata {
+    /// Stands for no member; good for looking at what is done with metadata, not for writing.
+    #[cfg(test)]
+    pub(crate) fn of_nobody() -> Self {
+        let mut config = rdkafka::ClientConfig::new();
+        let consumer: BaseConsumer = config.set("group.id", "nobody").create().unwrap();
+        Self(Arc::new(consumer.group_metadata().unwrap()))
+    }
+
     pub(super) fn get(&self) -> &ConsumerGroupMetadata {
         &self.0
     }
@@ -256,9 +264,13 @@ impl<R: Rebalances> GroupConsumer<R> {
             .map_err(|error| self.failed("committing", bucket, error))
     }
 
-    /// Starts leaving the group: a last revocation comes, if anything is assigned.
+    /// Starts leaving the group: what a revocation still waits for is given up, and a last one comes, if anything
+    /// is assigned.
     pub fn leave(&self) {
         self.context().closing.store(true, Ordering::SeqCst);
+        if let Err(error) = self.give_up() {
+            tracing::warn!(%error, "could not give up buckets before leaving the group");
+        }
         self.consumer.unsubscribe();
     }
 

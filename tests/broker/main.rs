@@ -10,10 +10,12 @@
 
 mod demo;
 mod fencing;
+mod flapping;
 mod fleet;
 mod ledger;
 mod operators;
 mod owners;
+mod poison;
 mod publisher;
 mod run;
 mod stops;

@@ -1,5 +1,7 @@
 //! Owners that are stopped past their session time-out, and owners that are killed while they take over.
 
+mod ending;
+
 use std::time::Duration;
 
 use crate::{

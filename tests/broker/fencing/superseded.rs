@@ -32,7 +32,7 @@ async fn an_owner_that_finds_anothers_epoch_begins_nothing_more_in_its_tenure() 
         let (at, epoch) = (committed(&fixture, 0).unwrap_or(0), Epoch::new(round * 100));
         let metadata =
             CommitMetadata { epoch, sequence: TransactionSequence::CLAIM, marks: Marks::default() };
-        let mut list = offset(&fixture, 0, at);
+        let list = offset(&fixture, 0, at);
         let text = metadata.encode(NextOffset::new(at).unwrap());
         list.find_partition(&fixture.bus.notifications(), 0).unwrap().set_metadata(text);
         other.begin_transaction().unwrap();
