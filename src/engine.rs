@@ -11,6 +11,8 @@ mod outcome;
 mod ranges;
 mod retry;
 mod scheduler;
+#[cfg(test)]
+mod simulation;
 mod snapshot;
 mod tenure;
 mod tracker;

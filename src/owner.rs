@@ -109,13 +109,15 @@ impl<H: Handler> Owner<H> {
     /// Joins the group and handles what its buckets bring, until `shutdown` is cancelled; then gives every bucket
     /// up in good order and leaves.
     ///
-    /// The orderly end takes at most the drain time and a few seconds. Dropping the future instead is a crash:
-    /// nothing is lost, but others must wait for the session time-out.
+    /// The orderly end takes at most the drain time and a few seconds. Dropping the future instead is like a
+    /// crash: nothing is lost, handlers are cancelled, and what was finished since the last commit comes again.
     ///
     /// # Errors
     /// When the group member fails for good, or a part of the controller ended by itself.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
         let (poll, mut poll_ended) = self.start_polling()?;
+        // Or the thread of a dropped controller would keep buckets that nobody serves.
+        let _polling = poll.clone().drop_guard();
         let mut buckets = JoinSet::new();
         let stop = shutdown.child_token();
         for bucket in self.config.buckets.iter() {

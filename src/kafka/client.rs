@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rdkafka::{ClientContext, config::RDKafkaLogLevel, error::KafkaError};
+use rdkafka::{
+    ClientContext,
+    config::RDKafkaLogLevel,
+    error::{KafkaError, RDKafkaErrorCode},
+};
 
 use crate::telemetry::Metrics;
 
@@ -23,6 +27,10 @@ impl Context {
 
     /// Counts and logs an error that concerns the whole client.
     pub(super) fn report(&self, error: &KafkaError, reason: &str) {
+        // Readers ask to be told of a log's end; it comes by this way, too.
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
+            return;
+        }
         let code = error.rdkafka_error_code().map_or_else(|| "Client".to_owned(), |code| format!("{code:?}"));
         if let Some(metrics) = &self.metrics {
             metrics.kafka_errors.with_label_values(&[code.as_str()]).inc();

@@ -130,14 +130,12 @@ impl<H: Handler> Delivering<H> {
                 attempt: start.attempt,
                 redelivered: start.redelivered,
             };
-            let (handler, timeout) = (Arc::clone(&self.handler), self.config.handler_timeout);
+            let handler = Arc::clone(&self.handler);
+            let timeout = handler.is_timed().then_some(self.config.handler_timeout);
             let offset = start.offset;
             let task = self.running.spawn(async move {
                 let began = Instant::now();
-                let outcome = match tokio::time::timeout(timeout, handler.handle(delivery)).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => Outcome::Retry(format!("the handler took longer than {timeout:?}")),
-                };
+                let outcome = attempt(&*handler, delivery, timeout).await;
                 Ended { offset, outcome, seconds: began.elapsed().as_secs_f64() }
             });
             self.tasks.insert(task.id(), offset);
@@ -253,8 +251,9 @@ impl<H: Handler> Delivering<H> {
         self.scheduler.refused(now, dead.offset, too_large, reason);
     }
 
-    /// Cancels every handler; their records are as if never started.
+    /// Cancels every handler, for good; their records are as if never started.
     pub(super) fn cancel(&mut self) {
+        self.scheduler.stop(); // or they would begin again at once
         self.metrics.fenced.inc_by(u64::try_from(self.scheduler.in_flight()).unwrap_or(0));
         self.running.abort_all();
         self.scheduler.cancel();
@@ -319,6 +318,20 @@ impl<H: Handler> Delivering<H> {
         let whole = letter.encode();
         let too_large = dead.without_data || whole.wire_size() > self.config.dead_letter_limit;
         if too_large { letter.encode_without_data() } else { whole }
+    }
+}
+
+/// One attempt.
+async fn attempt(
+    handler: &impl Handler,
+    delivery: Delivery,
+    timeout: Option<std::time::Duration>,
+) -> Outcome {
+    let handling = handler.handle(delivery);
+    let Some(timeout) = timeout else { return handling.await };
+    match tokio::time::timeout(timeout, handling).await {
+        Ok(outcome) => outcome,
+        Err(_) => Outcome::Retry(format!("the handler took longer than {timeout:?}")),
     }
 }
 

@@ -56,9 +56,15 @@ impl fmt::Display for Released {
 pub trait Handler: Send + Sync + 'static {
     /// Handles one notification.
     ///
-    /// The future is dropped when the tenure ends or [`Config::handler_timeout`](super::Config) passes, so
-    /// whatever it started must end with it: a child process is killed, output not yet written is discarded.
+    /// The future is dropped when the tenure ends or [`Config::handler_timeout`](super::Config) passes (see
+    /// [`is_timed`](Self::is_timed)), so whatever it started must end with it: a child process is killed, output not yet written is discarded.
     fn handle(&self, delivery: Delivery) -> impl Future<Output = Outcome> + Send;
+
+    /// Whether an attempt that takes longer than [`Config::handler_timeout`](super::Config) has failed. Not where
+    /// waiting is backpressure, which is nobody's failure: then an attempt takes as long as its tenure lasts.
+    fn is_timed(&self) -> bool {
+        true
+    }
 
     /// Told before the first delivery of a tenure.
     fn acquired(&self, bucket: Bucket, epoch: Epoch) -> impl Future<Output = ()> + Send {

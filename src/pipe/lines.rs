@@ -44,6 +44,11 @@ impl Handler for LinesHandler {
         }
     }
 
+    /// A pipe that nobody reads is backpressure, however long: it costs no attempts.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     async fn acquired(&self, bucket: Bucket, epoch: Epoch) {
         self.tell(line::acquired(bucket, epoch, &self.controller)).await;
     }

@@ -9,9 +9,16 @@
 )]
 
 mod demo;
+mod fencing;
+mod flapping;
+mod fleet;
+mod ledger;
 mod operators;
+mod owners;
+mod poison;
 mod publisher;
 mod run;
+mod stops;
 #[path = "../support/support.rs"]
 mod support;
 mod the_case;

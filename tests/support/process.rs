@@ -325,6 +325,11 @@ impl Process {
         self.status
     }
 
+    /// Whether its output has ended and is read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.shared.written().ended == 2
+    }
+
     /// Waits for its end, and until all that it wrote is read.
     pub(crate) fn wait(&mut self, deadline: Duration) -> ExitStatus {
         let end = Instant::now() + deadline;

@@ -126,22 +126,34 @@ impl Config {
     pub(crate) fn look(&self, arguments: &[&str]) -> Looked {
         let mut command = self.command();
         command.args(arguments).arg("--config").arg(self.write());
-        let mut process = Process::start(&self.name, command);
-        process.close_stdin();
-        let status = process.wait(ANSWER);
-        Looked { code: status.code(), stdout: process.stdout(), stderr: process.stderr() }
+        Looked::run(&self.name, command)
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(PROGRAM);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("CONTROL_BUS__") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = program();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
+}
+
+impl Process {
+    /// Calls the program with these arguments only, and waits for its end.
+    pub(crate) fn call(arguments: &[&str]) -> Looked {
+        let mut command = program();
+        command.args(arguments);
+        Looked::run("control-bus", command)
+    }
+}
+
+/// The program, in an environment that configures nothing.
+fn program() -> Command {
+    let mut command = Command::new(PROGRAM);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CONTROL_BUS__") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// What a command that looks at a bus said.
@@ -153,6 +165,13 @@ pub(crate) struct Looked {
 }
 
 impl Looked {
+    fn run(name: &str, command: Command) -> Self {
+        let mut process = Process::start(name, command);
+        process.close_stdin();
+        let status = process.wait(ANSWER);
+        Self { code: status.code(), stdout: process.stdout(), stderr: process.stderr() }
+    }
+
     /// What it wrote, as one JSON value; it must have succeeded.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, Some(0), "{self:?}");

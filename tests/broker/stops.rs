@@ -1,0 +1,116 @@
+//! Owners that are stopped past their session time-out, and owners that are killed while they take over.
+
+mod ending;
+
+use std::time::Duration;
+
+use crate::{
+    fleet::{Fleet, Random, SESSION, STEP, TAKEOVER, long, pass},
+    support::process::eventually,
+};
+
+#[test]
+fn an_owner_that_was_stopped_commits_nothing_more_and_recovers_by_itself() {
+    let mut fleet = Fleet::new("stops", 2);
+    let first = fleet.add("controller1");
+    fleet.until_owners(|owners| owners == [first; 2]);
+    fleet.until_handled(50);
+
+    let paused = fleet.pause(first);
+    let second = fleet.add("controller2");
+    fleet.until_owners(|owners| owners == [second; 2]);
+    for bucket in 0..2 {
+        let (_, at) = fleet.until_acquired(bucket, 1);
+        println!("bucket {bucket} was taken over after {:?}", at - paused);
+        assert!(at - paused <= SESSION + TAKEOVER + Duration::from_secs(1), "it had to start as well");
+    }
+    fleet.until_handled(50);
+    fleet.resume(first);
+    // Woken up, it is a member again, and owns one of the two.
+    fleet.until_owners(|owners| owners.contains(&first) && owners.contains(&second));
+    fleet.until_handled(50);
+    fleet.runs[first].until_ready(STEP);
+
+    fleet.runs[second].terminate();
+    assert_eq!(fleet.runs[second].exit_code(STEP), 0);
+    fleet.until_owners(|owners| owners == [first; 2]);
+    fleet.until_handled(50);
+    fleet.runs[first].until_ready(STEP);
+    assert!(fleet.runs[first].is_running(), "the same process");
+    fleet.finish();
+}
+
+/// The owner's transactions follow one another without a pause, so that most stops are in the middle of one.
+#[test]
+fn an_owner_stopped_in_the_middle_of_a_transaction_holds_nobody_up() {
+    let mut random = Random::new("stopped in a transaction");
+    let mut fleet = Fleet::new("stops-transaction", 1);
+    for name in ["controller1", "controller2"] {
+        fleet.add(name);
+    }
+    let rounds = if long() { 20 } else { 4 };
+    for round in 0..rounds {
+        fleet.until_handled(20);
+        let (epoch, owner) = fleet.owners()[0].unwrap();
+        pass(random.time(Duration::from_millis(200)));
+        let paused = fleet.pause(owner);
+        let (next, at) = fleet.until_acquired(0, epoch);
+        println!("round {round}: controller{} took over after {:?}", next + 1, at - paused);
+        assert_ne!(next, owner);
+        assert!(at - paused <= SESSION + TAKEOVER, "{:?}", at - paused);
+        fleet.until_handled(20);
+        fleet.resume(owner);
+        let stopped = &fleet.runs[owner];
+        // It has learnt of its loss when it says so; until then it is ready as well.
+        eventually("the stopped one has learnt of it", STEP, &fleet.everyone(), || {
+            let released = |line: &crate::support::process::Line| line.json.get("released").is_some();
+            stopped
+                .with_lines(|lines| lines.iter().rev().any(|line| line.at >= paused && released(line)))
+                .then_some(())
+        });
+        fleet.runs[owner].until_ready(STEP);
+    }
+    fleet.finish();
+}
+
+#[test]
+fn an_owner_killed_while_it_takes_over_is_replaced() {
+    let mut random = Random::new("killed while taking over");
+    let mut fleet = Fleet::new("stops-takeover", 1);
+    let mut standing = vec![fleet.add("controller1"), fleet.add("controller2"), fleet.add("controller3")];
+    let rounds = if long() { 12 } else { 3 };
+    for round in 0..rounds {
+        fleet.until_handled(20);
+        let (epoch, owner) = fleet.owners()[0].unwrap();
+        standing.retain(|run| *run != owner);
+        let before: Vec<usize> = standing.iter().map(|run| assigned(&fleet, *run)).collect();
+        fleet.kill(owner);
+        let heir = eventually("the bucket is assigned again", STEP, &fleet.everyone(), || {
+            let mut heirs = standing.iter().zip(&before);
+            heirs.find(|(run, before)| assigned(&fleet, **run) > **before).map(|(run, _)| *run)
+        });
+        pass(random.time(Duration::from_millis(300)));
+        let killed = fleet.kill(heir);
+        standing.retain(|run| *run != heir);
+        let last = standing[0];
+        let at = fleet.until_acquired_by(last, 0, epoch);
+        let waited = at.saturating_duration_since(killed);
+        println!("round {round}: taken over {waited:?} after the heir was killed");
+        assert!(waited <= SESSION + TAKEOVER, "{waited:?}");
+        for name in ["a", "b"] {
+            standing.push(fleet.add(&format!("controller-{round}{name}")));
+        }
+        fleet.runs[last].until_ready(STEP);
+    }
+    fleet.finish();
+}
+
+/// How often a run was assigned bucket 0.
+fn assigned(fleet: &Fleet, run: usize) -> usize {
+    let logs = fleet.runs[run].logs();
+    let named = |log: &&serde_json::Value| {
+        let text = log.to_string();
+        text.contains("\"assigned\"") && text.contains("[0]")
+    };
+    logs.iter().filter(named).count()
+}
