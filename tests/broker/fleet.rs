@@ -33,7 +33,7 @@ pub(crate) const SESSION: Duration = Duration::from_secs(2);
 pub(crate) const TAKEOVER: Duration = Duration::from_secs(3);
 
 /// How many lines a dispatcher is given at a time, and how long it then has none.
-const BATCH: (usize, Duration) = (4, Duration::from_millis(20));
+const BATCH: (usize, Duration) = (2, Duration::from_millis(8));
 
 /// Whether campaigns run at full length.
 pub(crate) fn long() -> bool {
@@ -111,7 +111,7 @@ impl Fleet {
             .controller(name)
             .set("group.session_timeout", format!("{} ms", SESSION.as_millis()))
             .set("group.heartbeat", "200ms")
-            .set("commit.interval", "20ms")
+            .set("commit.interval", "1ms")
             .set("shutdown.drain", "3s")
     }
 
