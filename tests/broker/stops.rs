@@ -1,5 +1,6 @@
 //! Owners that are stopped past their session time-out, and owners that are killed while they take over.
 
+mod deferred;
 mod ending;
 
 use std::{
