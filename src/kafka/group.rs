@@ -34,6 +34,9 @@ use crate::{
 /// How often librdkafka reports the ends of the logs, in milliseconds.
 const STATISTICS_INTERVAL: &str = "5000";
 
+/// How long waking a fetching thread may block: some round trips to a broker.
+const WAKE: Duration = Duration::from_millis(50);
+
 /// What the coordinator knows this member by, as of one callback (KIP-447).
 #[derive(Clone)]
 pub struct GroupMetadata(Arc<ConsumerGroupMetadata>);
@@ -228,7 +231,17 @@ impl<R: Rebalances> GroupConsumer<R> {
     /// # Errors
     /// When the bucket is not assigned.
     pub fn resume(&self, bucket: Bucket) -> Result<(), Error> {
-        self.consumer.resume(&self.list(bucket)).map_err(|error| self.failed("resuming", bucket, error))
+        self.consumer.resume(&self.list(bucket)).map_err(|error| self.failed("resuming", bucket, error))?;
+        self.wake(bucket);
+        Ok(())
+    }
+
+    /// Wakes the thread that fetches a bucket. While nothing is to be fetched it sleeps for up to a second, and
+    /// neither a resume nor a seek wakes it; a request to its broker does.
+    fn wake(&self, bucket: Bucket) {
+        if let Err(error) = self.consumer.fetch_watermarks(&self.topic, bucket.partition(), WAKE) {
+            tracing::debug!(%bucket, %error, "the thread that fetches a bucket may wake late");
+        }
     }
 
     /// Lets the next record of a bucket be the first one at or after `offset`.

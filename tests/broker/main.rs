@@ -8,6 +8,7 @@
     reason = "what fails in a helper fails its test"
 )]
 
+mod demo;
 mod fencing;
 mod flapping;
 mod fleet;

@@ -1,10 +1,7 @@
 //! What Kafka keeps of a bucket: log, committed offset, claim, dead letters, and a transactional id. Whatever
 //! takes effect here is judged by the promises.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::group::Member;
 use crate::{
@@ -182,8 +179,8 @@ impl Partition {
             if text.len() > LIMIT {
                 return Err(format!("{} bytes of metadata", text.len()));
             }
-            self.committed = Some((*offset, text.clone()));
-            self.judge_offset()?;
+            let before = self.committed.replace((*offset, text.clone()));
+            self.judge_offset(before.map_or(0, |(offset, _)| offset.get()))?;
         }
         self.claim = transaction.claim.or(self.claim.take());
         Ok(())
@@ -207,9 +204,9 @@ impl Partition {
     }
 
     /// Nothing is passed that needs something still.
-    fn judge_offset(&self) -> Result<(), String> {
+    fn judge_offset(&self, before: i64) -> Result<(), String> {
         let (offset, marks, ..) = self.durable();
-        for (at, record) in &self.log {
+        for (at, record) in self.log.range(before..) {
             let at = RecordOffset::new(*at).unwrap();
             if (offset.is_past(at) || marks.finished.contains(at)) && !record.has_ended() && !record.removed {
                 return Err(format!("{at} is committed and has not ended: {record:?}"));
@@ -256,6 +253,3 @@ impl Partition {
         }
     }
 }
-
-/// After how long the broker aborts a transaction by itself.
-pub(super) const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
