@@ -33,7 +33,7 @@ pub(crate) const SESSION: Duration = Duration::from_secs(2);
 pub(crate) const TAKEOVER: Duration = Duration::from_secs(3);
 
 /// How many lines a dispatcher is given at a time, and how long it then has none.
-const BATCH: (usize, Duration) = (4, Duration::from_millis(20));
+const BATCH: (usize, Duration) = (2, Duration::from_millis(8));
 
 /// Whether campaigns run at full length.
 pub(crate) fn long() -> bool {
@@ -111,7 +111,7 @@ impl Fleet {
             .controller(name)
             .set("group.session_timeout", format!("{} ms", SESSION.as_millis()))
             .set("group.heartbeat", "200ms")
-            .set("commit.interval", "20ms")
+            .set("commit.interval", "1ms")
             .set("shutdown.drain", "3s")
     }
 
@@ -219,12 +219,19 @@ impl Fleet {
         println!("{} sent, {} lost, {} repeated", verdict.sent, verdict.lost.len(), verdict.repeats.len());
         verdict.assert_sound();
         assert!(verdict.inexcusable().is_empty(), "{:?}", verdict.inexcusable().first());
+        let mut ends: BTreeMap<String, f64> = BTreeMap::new();
         for process in &mut self.runs {
             if process.is_running() {
+                let metrics = process.metrics().into_iter();
+                for (name, count) in metrics.filter(|(name, _)| name.starts_with("control_bus_tenures_ended"))
+                {
+                    *ends.entry(name).or_default() += count;
+                }
                 process.terminate();
                 assert_eq!(process.exit_code(STEP), 0, "{}", process.last_words());
             }
         }
+        println!("tenures that ended in the processes that are left: {ends:?}");
         self.verdict(&mut checker).assert_sound();
         let commits = ledger::assert_only_grows(shared(), &format!("{}.controllers", self.bus.name()));
         println!("{commits} commits");

@@ -176,10 +176,6 @@ impl Running {
         assert!(self.task.await.unwrap_err().is_cancelled());
     }
 
-    pub(crate) fn begin_stop(&self) {
-        self.shutdown.cancel();
-    }
-
     pub(crate) fn is_ready(&self, bucket: Bucket) -> bool {
         self.metrics.bucket(bucket).ready.get() == 1
     }

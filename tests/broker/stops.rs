@@ -1,12 +1,24 @@
 //! Owners that are stopped past their session time-out, and owners that are killed while they take over.
 
+mod deferred;
 mod ending;
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use control_bus::{
+    kafka::{Isolation, OffsetReader, Settings},
+    model::{Bucket, Bus as Names},
+};
 
 use crate::{
     fleet::{Fleet, Random, SESSION, STEP, TAKEOVER, long, pass},
-    support::process::eventually,
+    support::{
+        kafka::shared,
+        process::{Line, eventually},
+    },
 };
 
 #[test]
@@ -40,11 +52,16 @@ fn an_owner_that_was_stopped_commits_nothing_more_and_recovers_by_itself() {
     fleet.finish();
 }
 
-/// The owner's transactions follow one another without a pause, so that most stops are in the middle of one.
+/// Its offset is hidden then: it was sent, and the transaction has not ended.
 #[test]
 fn an_owner_stopped_in_the_middle_of_a_transaction_holds_nobody_up() {
     let mut random = Random::new("stopped in a transaction");
     let mut fleet = Fleet::new("stops-transaction", 1);
+    let kafka = Settings::new(shared(), "stops", BTreeMap::new(), false).unwrap();
+    let names = Names::new(fleet.bus.name()).unwrap();
+    let reader = OffsetReader::new(&kafka, &names.group(), Isolation::ReadCommitted, None).unwrap();
+    let bucket = Bucket::from_partition(0).unwrap();
+    let is_hidden = || reader.committed(&names.notifications(), bucket, Duration::from_millis(400)).is_err();
     for name in ["controller1", "controller2"] {
         fleet.add(name);
     }
@@ -52,8 +69,16 @@ fn an_owner_stopped_in_the_middle_of_a_transaction_holds_nobody_up() {
     for round in 0..rounds {
         fleet.until_handled(20);
         let (epoch, owner) = fleet.owners()[0].unwrap();
-        pass(random.time(Duration::from_millis(200)));
-        let paused = fleet.pause(owner);
+        let deadline = Instant::now() + STEP;
+        let paused = loop {
+            assert!(Instant::now() < deadline, "no stop was in the middle of a transaction");
+            pass(random.time(Duration::from_millis(50)));
+            let paused = fleet.pause(owner);
+            if is_hidden() {
+                break paused;
+            }
+            fleet.resume(owner);
+        };
         let (next, at) = fleet.until_acquired(0, epoch);
         println!("round {round}: controller{} took over after {:?}", next + 1, at - paused);
         assert_ne!(next, owner);
@@ -63,7 +88,7 @@ fn an_owner_stopped_in_the_middle_of_a_transaction_holds_nobody_up() {
         let stopped = &fleet.runs[owner];
         // It has learnt of its loss when it says so; until then it is ready as well.
         eventually("the stopped one has learnt of it", STEP, &fleet.everyone(), || {
-            let released = |line: &crate::support::process::Line| line.json.get("released").is_some();
+            let released = |line: &Line| line.json.get("released").is_some();
             stopped
                 .with_lines(|lines| lines.iter().rev().any(|line| line.at >= paused && released(line)))
                 .then_some(())

@@ -12,7 +12,7 @@ const MEMBERS: usize = 4;
 
 /// How soon after the last step every bucket must be served: members that were killed or stopped have to be missed,
 /// those that wake up join, at most once a second, and whoever then gets a bucket takes it over.
-const SETTLED: Duration = Duration::from_secs(15);
+const SETTLED: Duration = Duration::from_secs(10);
 
 /// What a schedule does next.
 #[derive(Debug, Clone, Copy)]
@@ -113,15 +113,18 @@ impl Schedule {
         }
     }
 
-    /// Some steps, with random times between them; then all that are stopped go on.
+    /// Some steps, with random times between them; then all that are stopped go on, while the group has lost its leader.
     fn run(&mut self) {
-        for _ in 0..8 {
+        for _ in 0..7 {
             let step = self.choose();
             self.act(step);
             let time = self.random.time(Duration::from_millis(1200));
             println!("  {step:?}, then {time:?}");
             pass(time);
         }
+        let last = Step::KillLeader(self.random.time(Duration::from_millis(1500)));
+        println!("  {last:?}");
+        self.act(last);
         for run in std::mem::take(&mut self.paused) {
             self.fleet.resume(run);
         }

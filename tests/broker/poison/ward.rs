@@ -115,7 +115,8 @@ impl Ward {
     pub(super) fn restart_dead(&mut self) -> usize {
         let dead: Vec<usize> = (0..self.runs.len()).filter(|run| !self.runs[*run].is_running()).collect();
         for run in &dead {
-            self.runs[*run] = self.start(&self.runs[*run].name().to_owned());
+            let name = self.runs[*run].name().to_owned();
+            self.runs[*run] = self.start(&name);
         }
         dead.len()
     }
