@@ -21,8 +21,8 @@ use crate::support::{
     process::{Process, eventually},
 };
 
-/// "A minute or so", and as much again for a machine that does other things too.
-const SHOW: Duration = Duration::from_secs(150);
+/// "A minute or so", and more for a machine that does other things too.
+const SHOW: Duration = Duration::from_secs(240);
 
 /// How long a moment may take.
 const SOON: Duration = Duration::from_secs(30);
