@@ -109,9 +109,11 @@ impl PollLoop {
                 self.pause(bucket);
             }
             Request::Commit { bucket, committed, reply } => {
+                // Callbacks run on this thread only, so the version is the one that the commit was made with.
+                let version = self.shared.snapshot().version();
                 let result = self.consumer.commit_plainly(bucket, &committed).map_err(|error| {
                     tracing::warn!(error = %DisplayChain(&error), "the embedded broker refused an offset");
-                    Setback::Aborted
+                    setback(&error, version)
                 });
                 answer(reply, result);
             }
@@ -191,6 +193,17 @@ impl PollLoop {
         drop(snapshot);
         self.full.clear();
         self.shared.announce();
+    }
+}
+
+/// What a refused plain commit means, as in a transaction.
+fn setback(error: &crate::kafka::Error, version: u64) -> Setback {
+    if error.is_unknown_member() {
+        Setback::UnknownMember { version }
+    } else if error.is_rebalance() {
+        Setback::Rebalancing { version }
+    } else {
+        Setback::Aborted
     }
 }
 
