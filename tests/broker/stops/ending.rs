@@ -43,7 +43,7 @@ fn a_controller_told_to_end_while_kafka_is_away_ends_within_its_grace() {
         bus.controller(name)
             .set("shutdown.drain", "2s")
             .set("shutdown.grace", "15s")
-            .set("commit.interval", "10s")
+            .set("commit.interval", "10m")
             .set("group.session_timeout", "2s")
     };
     let mut first = config("controller1").start();
