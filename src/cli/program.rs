@@ -24,6 +24,9 @@ const BAD_VERDICT: u8 = 3;
 /// verdict, 130 second signal.
 #[must_use]
 pub fn main(cli: Cli) -> ExitCode {
+    if let Command::DemoGuard { folder } = cli.command {
+        return guard(folder); // without the runtime's threads
+    }
     let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().enable_all().build() else {
         return failed("the runtime's threads could not be started", 1);
     };
@@ -31,7 +34,6 @@ pub fn main(cli: Cli) -> ExitCode {
         match cli.command {
             Command::Run { config } => run(&config).await,
             Command::Demo { options } => show(options).await,
-            Command::DemoGuard { folder } => guard(folder),
             command => look(&command).await,
         }
     });

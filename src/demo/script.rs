@@ -105,7 +105,7 @@ async fn shared(show: &mut Show, owners: &[ProcessId]) -> Result<(), Error> {
 async fn drained(show: &mut Show) -> Result<Verdict, Error> {
     let nothing_missing = |standing: &Standing| {
         let judged = || judge(&standing.account(), COMMITTED_AFTER);
-        standing.has_caught_up() && judged().count(Rule::Lost) == 0
+        standing.has_caught_up() && !standing.is_dispatching() && judged().count(Rule::Lost) == 0
     };
     match show.until("the end", DRAIN, nothing_missing).await {
         Ok(()) | Err(Error::Stuck { .. }) => Ok(judge(&show.standing.account(), COMMITTED_AFTER)),

@@ -383,7 +383,7 @@ fn whose(happening: &Happening) -> Option<(Process, u64)> {
 /// Runs the seeds that leave `rest` when divided by two: tests run beside each other.
 fn run_seeds(rest: u64) {
     let given = std::env::var("CONTROL_BUS_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
-    let count = if std::env::var_os("CONTROL_BUS_LONG").is_some() { 20_000 } else { 300 };
+    let count = if std::env::var_os("CONTROL_BUS_LONG").is_some() { 6_000 } else { 300 };
     let mut all = Seen::default();
     for seed in (0..count).filter(|seed| seed % 2 == rest && given.is_none()).chain(given) {
         match World::new(seed, None, given.is_some()).run() {

@@ -21,6 +21,7 @@ use rdkafka::{
         BaseConsumer, CommitMode, Consumer as _, ConsumerContext, ConsumerGroupMetadata, RebalanceProtocol,
     },
     error::{KafkaError, RDKafkaErrorCode as Code},
+    topic_partition_list::TopicPartitionListElem,
     types::RDKafkaRespErr,
 };
 use serde::Deserialize;
@@ -249,9 +250,29 @@ impl<R: Rebalances> GroupConsumer<R> {
     /// # Errors
     /// When the bucket is not assigned, or librdkafka did not answer in time.
     pub fn seek(&self, bucket: Bucket, offset: NextOffset, timeout: Duration) -> Result<(), Error> {
-        self.consumer
-            .seek(&self.topic, bucket.partition(), Offset::Offset(offset.get()), timeout)
-            .map_err(|error| self.failed("seeking", bucket, error))
+        let to = Offset::Offset(offset.get());
+        let sought = match self.try_seek(bucket, to, timeout) {
+            Err(error) if error.rdkafka_error_code() == Some(Code::State) => self.assign_again(bucket, to),
+            sought => sought,
+        };
+        sought.map_err(|error| self.failed("seeking", bucket, error))
+    }
+
+    /// With a list of one, since only then rdkafka tells librdkafka's code.
+    fn try_seek(&self, bucket: Bucket, to: Offset, timeout: Duration) -> Result<(), KafkaError> {
+        let mut list = self.list(bucket);
+        list.set_all_offsets(to)?;
+        let sought = self.consumer.seek_partitions(list, timeout)?;
+        sought.elements().iter().try_for_each(TopicPartitionListElem::error)
+    }
+
+    /// Where a position was out of its log's range, librdkafka has ended fetching for good and refuses to seek; only
+    /// another assignment begins again. The bucket stays this member's throughout.
+    fn assign_again(&self, bucket: Bucket, to: Offset) -> Result<(), KafkaError> {
+        let mut list = self.list(bucket);
+        list.set_all_offsets(to)?;
+        self.consumer.incremental_unassign(&list)?;
+        self.consumer.incremental_assign(&list)
     }
 
     /// Commits an offset plainly. Only towards the embedded broker, which forgets the offsets of transactions.
@@ -436,3 +457,6 @@ impl Report {
         known.collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

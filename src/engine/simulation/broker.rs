@@ -43,6 +43,8 @@ pub(super) struct Record {
     pub(super) handled: u32,
     pub(super) kills: u32,
     pub(super) dead: u32,
+    /// How often its bucket had been claimed when it came.
+    born: u32,
 }
 
 impl Record {
@@ -58,6 +60,7 @@ impl Record {
             handled: 0,
             kills: 0,
             dead: 0,
+            born: 0,
         }
     }
 
@@ -105,6 +108,8 @@ pub(super) struct Partition {
     pub(super) end: i64,
     pub(super) committed: Option<(NextOffset, String)>,
     pub(super) claim: Option<Claim>,
+    /// How often it was claimed.
+    claims: u32,
     /// The epoch of the transactional id's latest producer.
     pub(super) producer: u64,
     /// What it has open.
@@ -113,13 +118,14 @@ pub(super) struct Partition {
 
 impl Partition {
     /// Appends a record, after as many offsets that hold nothing as `gap` says.
-    pub(super) fn append(&mut self, record: Record, gap: i64) {
+    pub(super) fn append(&mut self, mut record: Record, gap: i64) {
         let offset = self.end + gap;
         if let Some(key) = record.state {
             for older in self.log.values_mut().filter(|older| older.state == Some(key)) {
                 older.superseded = true;
             }
         }
+        record.born = self.claims;
         self.log.insert(offset, record);
         self.end = offset + 1;
     }
@@ -159,9 +165,10 @@ impl Partition {
     }
 
     /// The open transaction takes effect. The promises that this breaks, if any.
-    pub(super) fn apply(&mut self, least: u64) -> Result<(), String> {
+    pub(super) fn apply(&mut self, limit: u32) -> Result<(), String> {
         let transaction = self.open.take().unwrap();
         self.judge_epoch(&transaction)?;
+        self.claims += u32::from(transaction.sequence == TransactionSequence::CLAIM);
         for (offset, _) in &transaction.dead {
             let record = self.log.get_mut(&offset.get()).unwrap();
             record.dead += 1;
@@ -171,7 +178,8 @@ impl Partition {
             if !record.may_die() {
                 return Err(format!("{offset} is dead-lettered and innocent: {record:?}"));
             }
-            if record.nature == Nature::Stubborn && u64::from(record.started) < least {
+            // A tenure that ended is charged for, also to what it had only announced.
+            if record.nature == Nature::Stubborn && record.started + self.claims - record.born < limit {
                 return Err(format!("{offset} is dead-lettered after too few attempts: {record:?}"));
             }
         }

@@ -262,7 +262,12 @@ impl World {
             }
             Job::Kill { offset } => {
                 if running.in_flight.contains(&offset) {
-                    self.record(key.0, offset).kills += 1;
+                    let record = self.record(key.0, offset);
+                    record.kills += 1;
+                    // The first may come without a mark; since then owners are cautious.
+                    if record.kills > ATTEMPTS + 1 {
+                        self.violated(format!("bucket {}: {offset} kills without end", key.0));
+                    }
                     self.seen.kills += 1;
                     self.crash(process);
                 }

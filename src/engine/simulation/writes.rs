@@ -83,9 +83,7 @@ impl World {
                 self.seen.unknown += 1;
                 return self.answer(process, key, Event::Transacted(result)); // open still, and nobody hears of it
             }
-            // An owner that ended is charged for, also to what it had only announced.
-            let least = u64::from(ATTEMPTS).saturating_sub(self.seen.crashes);
-            if let Err(broken) = self.partition(key.0).apply(least) {
+            if let Err(broken) = self.partition(key.0).apply(ATTEMPTS) {
                 self.violated(format!("bucket {}: {broken}", key.0));
             }
             self.seen.transactions += 1;
@@ -145,7 +143,12 @@ impl World {
         let running = self.controllers[process].tenures.get_mut(&key).unwrap();
         running.inherited = (offset, marks);
         let plan = Plan { epoch: resume.epoch, sequence: TransactionSequence::CLAIM, release: None };
-        let checkpoint = Checkpoint { offset: resume.offset, marks: resume.marks.clone(), dead: Vec::new() };
+        let checkpoint = Checkpoint {
+            offset: resume.offset,
+            marks: resume.marks.clone(),
+            cautious: true,
+            dead: Vec::new(),
+        };
         self.write(process, key, plan, checkpoint)
     }
 
@@ -163,7 +166,7 @@ impl World {
             epoch,
             owner: process.to_string(),
             time: String::new(),
-            released: release == Some(true),
+            released: release == Some(true) && !checkpoint.cautious,
         });
         let (offset, marks, ..) = self.partition(key.0).durable();
         let moved = offset != checkpoint.offset || marks != checkpoint.marks;
