@@ -8,11 +8,7 @@ use std::{
 };
 
 use super::{Cli, Command, Target, append::Appender, execute};
-use crate::{
-    config::Settings,
-    daemon::{self, chain},
-    demo,
-};
+use crate::{config::Settings, daemon, demo, model::chain};
 
 /// The exit code of wrong usage or configuration.
 const USAGE: u8 = 64;
