@@ -1,10 +1,10 @@
 //! The owner's side: a controller's process, from the consumer group to the handler.
 //!
 //! The deciding is [`engine`](crate::engine)'s; here its decisions are carried out:
-//! - one thread polls the group and nothing else ([`poll`]);
-//! - one task per bucket runs that bucket's tenures ([`bucket`]), each with a thread of its own for what
-//!   blocks ([`writer`]);
-//! - what they share is the snapshot and a mailbox per bucket ([`shared`], [`mailbox`]), both looked at rather
+//! - one thread polls the group and nothing else (`poll`);
+//! - one task per bucket runs that bucket's tenures (`bucket`), each with a thread of its own for what
+//!   blocks (`writer`);
+//! - what they share is the snapshot and a mailbox per bucket (`shared`, `mailbox`), both looked at rather
 //!   than listened to, so that no event can be missed.
 
 mod bucket;
@@ -109,13 +109,15 @@ impl<H: Handler> Owner<H> {
     /// Joins the group and handles what its buckets bring, until `shutdown` is cancelled; then gives every bucket
     /// up in good order and leaves.
     ///
-    /// The orderly end takes at most the drain time and a few seconds. Dropping the future instead is a crash:
-    /// nothing is lost, but others must wait for the session time-out.
+    /// The orderly end takes at most the drain time and a few seconds. Dropping the future instead is like a
+    /// crash: nothing is lost, handlers are cancelled, and what was finished since the last commit comes again.
     ///
     /// # Errors
     /// When the group member fails for good, or a part of the controller ended by itself.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
         let (poll, mut poll_ended) = self.start_polling()?;
+        // Or the thread of a dropped controller would keep buckets that nobody serves.
+        let _polling = poll.clone().drop_guard();
         let mut buckets = JoinSet::new();
         let stop = shutdown.child_token();
         for bucket in self.config.buckets.iter() {

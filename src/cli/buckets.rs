@@ -12,7 +12,7 @@ use super::{
     output::{harmless, table},
     status::Looking,
 };
-use crate::{daemon::chain, model::ErrorKind};
+use crate::model::{ErrorKind, chain};
 
 /// To the upper left corner, and everything below it away.
 const REDRAW: &str = "\u{1b}[H\u{1b}[J";

@@ -23,8 +23,8 @@ use self::{
 use super::{Error, Target, list, status::Looking};
 use crate::{
     config::{self, Role, Settings},
-    daemon::chain,
     kafka::{Admin, AdminError, GroupInfo, TransactionalProducer},
+    model::chain,
     telemetry::Metrics,
 };
 

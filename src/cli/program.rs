@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     config::{self, Settings},
-    daemon::{self, chain},
-    demo,
+    daemon, demo,
+    model::chain,
 };
 
 /// The exit code of wrong usage or configuration.
@@ -33,6 +33,9 @@ const INTERRUPTED: u8 = 130;
 /// verdict, 130 second signal.
 #[must_use]
 pub fn main(cli: Cli) -> ExitCode {
+    if let Command::DemoGuard { folder } = cli.command {
+        return guard(folder); // without the runtime's threads
+    }
     let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().enable_all().build() else {
         return failed("the runtime's threads could not be started", 1);
     };
@@ -40,7 +43,6 @@ pub fn main(cli: Cli) -> ExitCode {
         match cli.command {
             Command::Run { config } => run(&config).await,
             Command::Demo { options } => show(options).await,
-            Command::DemoGuard { folder } => guard(folder),
             Command::Completions { shell } => ended(shell::completions(shell, &mut std::io::stdout())),
             Command::Man { command } => ended(shell::man(&command, &mut std::io::stdout())),
             command => look(&command).await,

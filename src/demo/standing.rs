@@ -235,7 +235,12 @@ impl Standing {
     /// Whether any child has not ended; one that was killed ends without help.
     pub(super) fn has_children(&self) -> bool {
         let at_work = |controller: &Controller| matches!(controller.state, State::Running | State::Stopping);
-        self.controllers.iter().any(at_work) || self.dispatchers.values().any(|dispatcher| dispatcher.running)
+        self.controllers.iter().any(at_work) || self.is_dispatching()
+    }
+
+    /// Whether any dispatcher has not ended.
+    pub(super) fn is_dispatching(&self) -> bool {
+        self.dispatchers.values().any(|dispatcher| dispatcher.running)
     }
 
     /// The resource that a bucket is there for.

@@ -230,7 +230,7 @@ impl<T: Clone> Scheduler<T> {
         self.sent = Some(Sent { change: self.change, offset, dead: also.into_iter().collect() });
         self.change += 1;
         self.dirty = false;
-        Checkpoint { offset, marks, dead }
+        Checkpoint { offset, marks, cautious: offset < self.cautious_until, dead }
     }
 
     /// The last checkpoint is durable.

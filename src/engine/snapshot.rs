@@ -175,4 +175,14 @@ mod tests {
         let renewed = snapshot.renew(bucket(0), snapshot.token(bucket(0)).unwrap()).unwrap();
         assert!(snapshot.ticket(bucket(0), renewed).is_some());
     }
+
+    #[test]
+    fn a_new_tenure_of_a_bucket_that_stayed_has_a_new_token() {
+        let mut snapshot = Snapshot::default();
+        snapshot.assigned(&[bucket(0)], ());
+        let old = snapshot.token(bucket(0)).unwrap();
+        let renewed = snapshot.renew(bucket(0), old).unwrap();
+        assert!(renewed != old && snapshot.ticket(bucket(0), old).is_none());
+        assert_eq!((snapshot.renew(bucket(0), old), snapshot.token(bucket(0))), (None, Some(renewed)));
+    }
 }

@@ -119,7 +119,8 @@ pub struct Plan {
     pub epoch: Epoch,
     /// The transaction's number.
     pub sequence: TransactionSequence,
-    /// `Some` for the last one: the claim goes with it, marked released if all that was started has ended.
+    /// `Some` for the last one: the claim goes with it, marked released if all that was started has ended, unless
+    /// the checkpoint is still cautious.
     pub release: Option<bool>,
 }
 

@@ -66,3 +66,20 @@ pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
         RDKafkaLogLevel::Debug => tracing::debug!(target: "librdkafka", facility, "{message}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_counted_by_code_and_a_logs_end_is_none() {
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let context = Context::new(Some(Arc::clone(&metrics)));
+        context.error(KafkaError::Global(RDKafkaErrorCode::PartitionEOF), "the end");
+        context.error(KafkaError::Global(RDKafkaErrorCode::AllBrokersDown), "all down");
+        let text = String::from_utf8(metrics.render().unwrap()).unwrap();
+        let counted: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("control_bus_kafka_errors_total{")).collect();
+        assert_eq!(counted, ["control_bus_kafka_errors_total{code=\"AllBrokersDown\"} 1"]);
+    }
+}

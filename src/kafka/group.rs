@@ -21,6 +21,7 @@ use rdkafka::{
         BaseConsumer, CommitMode, Consumer as _, ConsumerContext, ConsumerGroupMetadata, RebalanceProtocol,
     },
     error::{KafkaError, RDKafkaErrorCode as Code},
+    topic_partition_list::TopicPartitionListElem,
     types::RDKafkaRespErr,
 };
 use serde::Deserialize;
@@ -34,11 +35,22 @@ use crate::{
 /// How often librdkafka reports the ends of the logs, in milliseconds.
 const STATISTICS_INTERVAL: &str = "5000";
 
+/// How long waking a fetching thread may block: some round trips to a broker.
+const WAKE: Duration = Duration::from_millis(50);
+
 /// What the coordinator knows this member by, as of one callback (KIP-447).
 #[derive(Clone)]
 pub struct GroupMetadata(Arc<ConsumerGroupMetadata>);
 
 impl GroupMetadata {
+    /// Stands for no member; good for looking at what is done with metadata, not for writing.
+    #[cfg(test)]
+    pub(crate) fn of_nobody() -> Self {
+        let mut config = rdkafka::ClientConfig::new();
+        let consumer: BaseConsumer = config.set("group.id", "nobody").create().unwrap();
+        Self(Arc::new(consumer.group_metadata().unwrap()))
+    }
+
     pub(super) fn get(&self) -> &ConsumerGroupMetadata {
         &self.0
     }
@@ -220,7 +232,17 @@ impl<R: Rebalances> GroupConsumer<R> {
     /// # Errors
     /// When the bucket is not assigned.
     pub fn resume(&self, bucket: Bucket) -> Result<(), Error> {
-        self.consumer.resume(&self.list(bucket)).map_err(|error| self.failed("resuming", bucket, error))
+        self.consumer.resume(&self.list(bucket)).map_err(|error| self.failed("resuming", bucket, error))?;
+        self.wake(bucket);
+        Ok(())
+    }
+
+    /// Wakes the thread that fetches a bucket. While nothing is to be fetched it sleeps for up to a second, and
+    /// neither a resume nor a seek wakes it; a request to its broker does.
+    fn wake(&self, bucket: Bucket) {
+        if let Err(error) = self.consumer.fetch_watermarks(&self.topic, bucket.partition(), WAKE) {
+            tracing::debug!(%bucket, %error, "the thread that fetches a bucket may wake late");
+        }
     }
 
     /// Lets the next record of a bucket be the first one at or after `offset`.
@@ -228,9 +250,29 @@ impl<R: Rebalances> GroupConsumer<R> {
     /// # Errors
     /// When the bucket is not assigned, or librdkafka did not answer in time.
     pub fn seek(&self, bucket: Bucket, offset: NextOffset, timeout: Duration) -> Result<(), Error> {
-        self.consumer
-            .seek(&self.topic, bucket.partition(), Offset::Offset(offset.get()), timeout)
-            .map_err(|error| self.failed("seeking", bucket, error))
+        let to = Offset::Offset(offset.get());
+        let sought = match self.try_seek(bucket, to, timeout) {
+            Err(error) if error.rdkafka_error_code() == Some(Code::State) => self.assign_again(bucket, to),
+            sought => sought,
+        };
+        sought.map_err(|error| self.failed("seeking", bucket, error))
+    }
+
+    /// With a list of one, since only then rdkafka tells librdkafka's code.
+    fn try_seek(&self, bucket: Bucket, to: Offset, timeout: Duration) -> Result<(), KafkaError> {
+        let mut list = self.list(bucket);
+        list.set_all_offsets(to)?;
+        let sought = self.consumer.seek_partitions(list, timeout)?;
+        sought.elements().iter().try_for_each(TopicPartitionListElem::error)
+    }
+
+    /// Where a position was out of its log's range, librdkafka has ended fetching for good and refuses to seek; only
+    /// another assignment begins again. The bucket stays this member's throughout.
+    fn assign_again(&self, bucket: Bucket, to: Offset) -> Result<(), KafkaError> {
+        let mut list = self.list(bucket);
+        list.set_all_offsets(to)?;
+        self.consumer.incremental_unassign(&list)?;
+        self.consumer.incremental_assign(&list)
     }
 
     /// Commits an offset plainly. Only towards the embedded broker, which forgets the offsets of transactions.
@@ -243,9 +285,13 @@ impl<R: Rebalances> GroupConsumer<R> {
             .map_err(|error| self.failed("committing", bucket, error))
     }
 
-    /// Starts leaving the group: a last revocation comes, if anything is assigned.
+    /// Starts leaving the group: what a revocation still waits for is given up, and a last one comes, if anything
+    /// is assigned.
     pub fn leave(&self) {
         self.context().closing.store(true, Ordering::SeqCst);
+        if let Err(error) = self.give_up() {
+            tracing::warn!(%error, "could not give up buckets before leaving the group");
+        }
         self.consumer.unsubscribe();
     }
 
@@ -411,3 +457,6 @@ impl Report {
         known.collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

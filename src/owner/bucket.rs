@@ -268,13 +268,14 @@ impl<H: Handler> BucketTask<H> {
             self.feed(run, Event::Gone);
             return;
         }
-        if version != run.version {
-            run.version = version;
-            self.feed(run, Event::Callback(version));
-        }
+        // First: a takeover that is given up anyway must not go on, it would shut out the next owner's producer.
         if (revoking || self.stop.is_cancelled()) && !run.told_to_leave {
             run.told_to_leave = true;
             self.feed(run, Event::GiveUp);
+        }
+        if version != run.version {
+            run.version = version;
+            self.feed(run, Event::Callback(version));
         }
     }
 
@@ -442,6 +443,7 @@ impl<H: Handler> BucketTask<H> {
         drop(std::mem::replace(&mut run.answer, Answer::None));
         self.shared.give_up(run.token);
         self.send_retire();
+        self.counts.clear();
         if let Some(mut delivering) = run.delivering.take() {
             delivering.end().await;
             let told = self.handler.released(self.bucket, delivering.epoch(), why);
@@ -452,9 +454,6 @@ impl<H: Handler> BucketTask<H> {
         }
         self.mailbox.clear();
         self.counts.clear();
-        if graceful || self.shared.snapshot().token(self.bucket).is_none() {
-            self.counts.owned.set(0);
-        }
         self.shared.set_doing(self.bucket, None);
         end
     }

@@ -17,7 +17,7 @@ use crate::{
     kafka::{Committed, GroupMetadata, Refusal},
     model::{
         Bucket, Buckets, Claim, DeadLetter, Decoded, Epoch, Kind, Notification, Outgoing, Record, RecordKey,
-        RecordOffset, Why,
+        RecordOffset, Why, chain,
     },
     telemetry::{BucketMetrics, Metrics},
 };
@@ -205,7 +205,7 @@ impl<H: Handler> Delivering<H> {
         plan: &Plan,
         ticket: Ticket<GroupMetadata>,
     ) -> Write {
-        let Checkpoint { offset, marks, dead } = self.scheduler.checkpoint(now);
+        let Checkpoint { offset, marks, cautious, dead } = self.scheduler.checkpoint(now);
         let metadata = CommitMetadata { epoch: plan.epoch, sequence: plan.sequence, marks };
         let mut records: Vec<(String, Outgoing)> = dead
             .iter()
@@ -216,7 +216,7 @@ impl<H: Handler> Delivering<H> {
             .collect();
         self.sent = dead;
         if let Some(released) = plan.release {
-            records.push(claim(&self.config, self.bucket, plan.epoch, released));
+            records.push(claim(&self.config, self.bucket, plan.epoch, released && !cautious));
         }
         Write { ticket, committed: Committed { offset, metadata: metadata.encode(offset) }, records }
     }
@@ -287,7 +287,7 @@ impl<H: Handler> Delivering<H> {
                 (Order::Skip, Item::Bare(Arc::new(record), Arc::from("")))
             }
             Decoded::Undecodable(record, why) => {
-                let why = super::poll::DisplayChain(&why).to_string();
+                let why = chain(&why);
                 (Order::Undecodable, Item::Bare(Arc::new(record), Arc::from(why)))
             }
         }

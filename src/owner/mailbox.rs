@@ -98,6 +98,11 @@ impl Mailbox {
         self.durable.store(-1, Ordering::Relaxed);
     }
 
+    /// Shows whether the bucket is assigned to this process.
+    pub(super) fn show_owned(&self, owned: bool) {
+        self.metrics.owned.set(i64::from(owned));
+    }
+
     /// Shows whether reading waits for the window.
     pub(super) fn show_full(&self, full: bool) {
         self.metrics.window_full.set(i64::from(full));

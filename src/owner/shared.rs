@@ -141,9 +141,29 @@ impl Shared {
         let mut snapshot = self.snapshot();
         let buckets: Vec<Bucket> = snapshot.being_revoked().collect();
         snapshot.unassigned(&buckets);
+        self.show_owned(&buckets, false);
+        // A tenure that ended before its bucket is asked back, as at shutdown, need not end again.
+        let held: BTreeSet<Token> = snapshot.buckets().filter_map(|bucket| snapshot.token(bucket)).collect();
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).retain(|token| held.contains(token));
         drop(snapshot);
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.announce();
+    }
+
+    /// Nothing is assigned any more.
+    fn all_gone(&self) {
+        let mut snapshot = self.snapshot();
+        let buckets: Vec<Bucket> = snapshot.buckets().collect();
+        snapshot.lost();
+        self.show_owned(&buckets, false);
+        drop(snapshot);
+        self.announce();
+    }
+
+    /// Call it while the snapshot is locked, so that what is shown last is what holds.
+    fn show_owned(&self, buckets: &[Bucket], owned: bool) {
+        for mailbox in buckets.iter().filter_map(|bucket| self.mailbox(*bucket)) {
+            mailbox.show_owned(owned);
+        }
     }
 
     pub(super) fn set_doing(&self, bucket: Bucket, doing: Option<Doing>) {
@@ -208,10 +228,10 @@ impl Rebalances for Callbacks {
         if !strange.is_empty() {
             tracing::error!(?strange, "the topic has more partitions than `bus.buckets`");
         }
-        self.shared.snapshot().assigned(&ours, group);
-        for bucket in ours {
-            self.metrics.bucket(bucket).owned.set(1);
-        }
+        let mut snapshot = self.shared.snapshot();
+        snapshot.assigned(&ours, group);
+        self.shared.show_owned(&ours, true);
+        drop(snapshot);
         self.shared.assigned_once.store(true, Ordering::Relaxed);
         self.shared.announce();
     }
@@ -224,14 +244,12 @@ impl Rebalances for Callbacks {
 
     fn lost(&self, buckets: &[Bucket]) {
         self.count("lost", buckets);
-        self.shared.snapshot().lost();
-        self.shared.announce();
+        self.shared.all_gone();
     }
 
     fn left(&self, buckets: &[Bucket]) {
         self.count("left", buckets);
-        self.shared.snapshot().lost();
-        self.shared.announce();
+        self.shared.all_gone();
     }
 
     fn ends(&self, ends: &Statistics) {
@@ -243,3 +261,6 @@ impl Rebalances for Callbacks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,8 +32,20 @@ pub(crate) const SESSION: Duration = Duration::from_secs(2);
 /// How much longer than the session time-out a takeover may take.
 pub(crate) const TAKEOVER: Duration = Duration::from_secs(3);
 
+/// How long a takeover may take on a machine that does other things as well. Behind a transaction that nobody ends it
+/// would take 12 s at least.
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
+
+/// Takeovers were as quick as promised: each of them within [`BUSY`], and at least one, which no other work had slowed down,
+/// within the session time-out and [`TAKEOVER`].
+pub(crate) fn assert_quick(takeovers: &[Duration]) {
+    println!("takeovers: {takeovers:.2?}");
+    assert!(takeovers.iter().all(|takeover| *takeover <= BUSY), "{takeovers:?}");
+    assert!(takeovers.iter().any(|takeover| *takeover <= SESSION + TAKEOVER), "{takeovers:?}");
+}
+
 /// How many lines a dispatcher is given at a time, and how long it then has none.
-const BATCH: (usize, Duration) = (4, Duration::from_millis(20));
+const BATCH: (usize, Duration) = (2, Duration::from_millis(8));
 
 /// Whether campaigns run at full length.
 pub(crate) fn long() -> bool {
@@ -111,7 +123,7 @@ impl Fleet {
             .controller(name)
             .set("group.session_timeout", format!("{} ms", SESSION.as_millis()))
             .set("group.heartbeat", "200ms")
-            .set("commit.interval", "20ms")
+            .set("commit.interval", "1ms")
             .set("shutdown.drain", "3s")
     }
 
@@ -219,12 +231,19 @@ impl Fleet {
         println!("{} sent, {} lost, {} repeated", verdict.sent, verdict.lost.len(), verdict.repeats.len());
         verdict.assert_sound();
         assert!(verdict.inexcusable().is_empty(), "{:?}", verdict.inexcusable().first());
+        let mut ends: BTreeMap<String, f64> = BTreeMap::new();
         for process in &mut self.runs {
             if process.is_running() {
+                let metrics = process.metrics().into_iter();
+                for (name, count) in metrics.filter(|(name, _)| name.starts_with("control_bus_tenures_ended"))
+                {
+                    *ends.entry(name).or_default() += count;
+                }
                 process.terminate();
                 assert_eq!(process.exit_code(STEP), 0, "{}", process.last_words());
             }
         }
+        println!("tenures that ended in the processes that are left: {ends:?}");
         self.verdict(&mut checker).assert_sound();
         let commits = ledger::assert_only_grows(shared(), &format!("{}.controllers", self.bus.name()));
         println!("{commits} commits");
@@ -234,8 +253,13 @@ impl Fleet {
     fn verdict(&self, checker: &mut Checker) -> crate::support::checker::Verdict {
         checker.stories.clear();
         for (run, process) in self.runs.iter().enumerate() {
-            let fate = self.interrupted.get(&run).map_or(Fate::Orderly, |at| Fate::Interrupted(*at));
-            checker.controller(process.name(), process.lines(), fate);
+            let lines = process.lines();
+            let at = self.interrupted.get(&run).copied();
+            // On a machine that is too busy a session can end without our help; librdkafka says so.
+            let starved =
+                || process.stderr().contains("SESSTMOUT").then(|| lines.first().map(|line| line.at));
+            let fate = at.or_else(|| starved().flatten()).map_or(Fate::Orderly, Fate::Interrupted);
+            checker.controller(process.name(), lines, fate);
         }
         checker.verdict()
     }

@@ -8,11 +8,14 @@
     reason = "what fails in a helper fails its test"
 )]
 
+mod demo;
 mod fencing;
+mod flapping;
 mod fleet;
 mod ledger;
 mod operators;
 mod owners;
+mod poison;
 mod publisher;
 mod run;
 mod stops;

@@ -29,7 +29,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// `group.session_timeout` of every member here.
-pub(crate) const SESSION: Duration = Duration::from_secs(2);
+pub(crate) const SESSION: Duration = crate::fleet::SESSION;
 
 /// A bus of a test's own, with its topics.
 pub(crate) struct Fixture {
@@ -108,10 +108,9 @@ impl Fixture {
         let metrics = Arc::new(Metrics::new().unwrap());
         let owner =
             Owner::new(config, self.kafka.clone(), Arc::clone(&metrics), Arc::clone(handler)).unwrap();
-        let health = owner.health();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(owner.run(shutdown.clone()));
-        Running { metrics, health, shutdown, task }
+        Running { metrics, shutdown, task }
     }
 
     /// Publishes one event, and returns its offset.
@@ -158,7 +157,6 @@ impl Fixture {
 /// A controller at work.
 pub(crate) struct Running {
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) health: owner::Health,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), owner::Error>>,
 }
@@ -176,10 +174,6 @@ impl Running {
     pub(crate) async fn abort(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
-    }
-
-    pub(crate) fn begin_stop(&self) {
-        self.shutdown.cancel();
     }
 
     pub(crate) fn is_ready(&self, bucket: Bucket) -> bool {
@@ -220,11 +214,17 @@ pub(crate) struct Recorder {
     told: Mutex<Vec<Told>>,
     /// How long each attempt takes.
     takes: Duration,
+    /// How long it takes to be told of a tenure's end.
+    release_takes: Duration,
 }
 
 impl Recorder {
     pub(crate) fn new(takes: Duration) -> Arc<Self> {
-        Arc::new(Self { told: Mutex::default(), takes })
+        Self::slow_to_release(takes, Duration::ZERO)
+    }
+
+    pub(crate) fn slow_to_release(takes: Duration, release_takes: Duration) -> Arc<Self> {
+        Arc::new(Self { told: Mutex::default(), takes, release_takes })
     }
 
     pub(crate) fn told(&self) -> Vec<Told> {
@@ -273,6 +273,7 @@ impl Handler for Recorder {
     }
 
     async fn released(&self, bucket: Bucket, epoch: Epoch, why: Released) {
+        tokio::time::sleep(self.release_takes).await;
         self.tell(bucket, epoch, What::Released(why));
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::Finding;
 use crate::{
-    daemon::chain,
     engine::LIMIT as METADATA_LIMIT,
     kafka::{AdminError, Configs},
+    model::chain,
 };
 
 const CHECK: &str = "brokers";

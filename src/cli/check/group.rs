@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use super::Finding;
 use crate::{
     cli::{BucketStatus, Error},
-    daemon::chain,
     kafka::{GroupInfo, GroupState},
-    model::Buckets,
+    model::{Buckets, chain},
 };
 
 const GROUP: &str = "controllers";

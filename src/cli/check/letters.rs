@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::{
     cli::{Error, Letter},
-    daemon::chain,
+    model::chain,
 };
 
 const CHECK: &str = "dead letters";

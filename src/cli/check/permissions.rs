@@ -3,9 +3,8 @@
 use super::Finding;
 use crate::{
     config::Role,
-    daemon::chain,
     kafka::{AdminError, Operation, Operations},
-    model::Bus,
+    model::{Bus, chain},
 };
 
 const CHECK: &str = "permissions";

@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::{
-    daemon::chain,
+    model::chain,
     topics::{Error, Mismatch, TopicSpec, Warning},
 };
 

@@ -11,9 +11,8 @@ use tokio::sync::mpsc;
 use super::Start;
 use crate::{
     cli::{Error, Target, output::harmless},
-    daemon::chain,
     kafka::{Followed, Follower, Isolation, LogReader},
-    model::{Bucket, NextOffset, Record},
+    model::{Bucket, NextOffset, Record, chain},
 };
 
 /// How long one look for records takes: so late is it noticed that nobody listens any more.

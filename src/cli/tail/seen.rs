@@ -6,8 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     cli::{Row, output::cell},
-    daemon::chain,
-    model::{Attribute, Buckets, Decoded, Provenance, Record, RecordKey},
+    model::{Attribute, Buckets, Decoded, Provenance, Record, RecordKey, chain},
     pipe::json_data,
 };
 

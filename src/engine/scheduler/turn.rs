@@ -84,6 +84,9 @@ pub struct Checkpoint {
     pub offset: NextOffset,
     /// What to write beside it.
     pub marks: Marks,
+    /// Whether records are left below the log's end as a predecessor that did not release the bucket left it. The
+    /// next owner must be as cautious, so the last claim is not marked released then, however orderly it was.
+    pub cautious: bool,
     /// The dead letters to write with it.
     pub dead: Vec<Dead>,
 }

@@ -1,10 +1,7 @@
 //! What Kafka keeps of a bucket: log, committed offset, claim, dead letters, and a transactional id. Whatever
 //! takes effect here is judged by the promises.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::group::Member;
 use crate::{
@@ -46,6 +43,8 @@ pub(super) struct Record {
     pub(super) handled: u32,
     pub(super) kills: u32,
     pub(super) dead: u32,
+    /// How often its bucket had been claimed when it came.
+    born: u32,
 }
 
 impl Record {
@@ -61,6 +60,7 @@ impl Record {
             handled: 0,
             kills: 0,
             dead: 0,
+            born: 0,
         }
     }
 
@@ -108,6 +108,8 @@ pub(super) struct Partition {
     pub(super) end: i64,
     pub(super) committed: Option<(NextOffset, String)>,
     pub(super) claim: Option<Claim>,
+    /// How often it was claimed.
+    claims: u32,
     /// The epoch of the transactional id's latest producer.
     pub(super) producer: u64,
     /// What it has open.
@@ -116,13 +118,14 @@ pub(super) struct Partition {
 
 impl Partition {
     /// Appends a record, after as many offsets that hold nothing as `gap` says.
-    pub(super) fn append(&mut self, record: Record, gap: i64) {
+    pub(super) fn append(&mut self, mut record: Record, gap: i64) {
         let offset = self.end + gap;
         if let Some(key) = record.state {
             for older in self.log.values_mut().filter(|older| older.state == Some(key)) {
                 older.superseded = true;
             }
         }
+        record.born = self.claims;
         self.log.insert(offset, record);
         self.end = offset + 1;
     }
@@ -162,9 +165,10 @@ impl Partition {
     }
 
     /// The open transaction takes effect. The promises that this breaks, if any.
-    pub(super) fn apply(&mut self, least: u64) -> Result<(), String> {
+    pub(super) fn apply(&mut self, limit: u32) -> Result<(), String> {
         let transaction = self.open.take().unwrap();
         self.judge_epoch(&transaction)?;
+        self.claims += u32::from(transaction.sequence == TransactionSequence::CLAIM);
         for (offset, _) in &transaction.dead {
             let record = self.log.get_mut(&offset.get()).unwrap();
             record.dead += 1;
@@ -174,7 +178,8 @@ impl Partition {
             if !record.may_die() {
                 return Err(format!("{offset} is dead-lettered and innocent: {record:?}"));
             }
-            if record.nature == Nature::Stubborn && u64::from(record.started) < least {
+            // A tenure that ended is charged for, also to what it had only announced.
+            if record.nature == Nature::Stubborn && record.started + self.claims - record.born < limit {
                 return Err(format!("{offset} is dead-lettered after too few attempts: {record:?}"));
             }
         }
@@ -182,8 +187,8 @@ impl Partition {
             if text.len() > LIMIT {
                 return Err(format!("{} bytes of metadata", text.len()));
             }
-            self.committed = Some((*offset, text.clone()));
-            self.judge_offset()?;
+            let before = self.committed.replace((*offset, text.clone()));
+            self.judge_offset(before.map_or(0, |(offset, _)| offset.get()))?;
         }
         self.claim = transaction.claim.or(self.claim.take());
         Ok(())
@@ -207,9 +212,9 @@ impl Partition {
     }
 
     /// Nothing is passed that needs something still.
-    fn judge_offset(&self) -> Result<(), String> {
+    fn judge_offset(&self, before: i64) -> Result<(), String> {
         let (offset, marks, ..) = self.durable();
-        for (at, record) in &self.log {
+        for (at, record) in self.log.range(before..) {
             let at = RecordOffset::new(*at).unwrap();
             if (offset.is_past(at) || marks.finished.contains(at)) && !record.has_ended() && !record.removed {
                 return Err(format!("{at} is committed and has not ended: {record:?}"));
@@ -256,6 +261,3 @@ impl Partition {
         }
     }
 }
-
-/// After how long the broker aborts a transaction by itself.
-pub(super) const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);

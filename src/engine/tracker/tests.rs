@@ -61,6 +61,24 @@ fn a_sparse_log_makes_one_range_of_neighbours() {
     assert_eq!(tracker.commit(&BTreeSet::new()).1.finished.len(), 1);
 }
 
+#[test]
+fn there_is_always_room_for_the_head() {
+    let mut tracker = Tracker::resume(next(0), Marks::default());
+    tracker.receive(at(0));
+    let mut offset = 300;
+    loop {
+        tracker.receive(at(offset));
+        if !tracker.admits(at(offset)) {
+            break;
+        }
+        tracker.start(at(offset));
+        offset += 300;
+    }
+    let (started, span) = (tracker.started.len(), tracker.committable().distance_to(tracker.reach));
+    assert!(started > 300 && tracker.admits(at(0)));
+    assert!(worst_case(started + 1, 0, tracker.finished.len(), span) <= LIMIT);
+}
+
 proptest! {
     /// Against a naive model: sets of offsets.
     #[test]

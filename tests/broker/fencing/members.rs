@@ -110,6 +110,8 @@ struct Seen {
     snapshot: Mutex<Snapshot<GroupMetadata>>,
     given: Mutex<Vec<GroupMetadata>>,
     losses: AtomicUsize,
+    /// Whether revocations have to wait.
+    holds: AtomicBool,
 }
 
 impl Seen {
@@ -168,7 +170,7 @@ impl Member {
         let consumer = GroupConsumer::join(&fixture.kafka, &settings, follower, metrics).unwrap();
         let followed = Arc::clone(&seen);
         let polling = Polling::start(consumer, move |consumer| {
-            if consumer.is_revoking() {
+            if consumer.is_revoking() && !followed.holds.load(Ordering::SeqCst) {
                 consumer.give_up().unwrap();
                 let mut snapshot = followed.snapshot();
                 let revoked: Vec<Bucket> = snapshot.being_revoked().collect();
@@ -199,6 +201,17 @@ impl Member {
 
     pub(super) fn freeze(&self) {
         self.polling.frozen.store(true, Ordering::SeqCst);
+    }
+
+    /// Gives up nothing, or gives up what it was asked for.
+    pub(super) fn hold(&self, holds: bool) {
+        self.seen.holds.store(holds, Ordering::SeqCst);
+    }
+
+    /// Waits until it is asked to give something up.
+    pub(super) async fn until_revoked(&self) {
+        let revoked = || self.seen.snapshot().being_revoked().next().is_some();
+        until("the member is asked to give something up", PATIENCE, revoked).await;
     }
 
     /// Polls on; returns when it has learnt of its loss, and is a member again.

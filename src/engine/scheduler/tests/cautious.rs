@@ -217,3 +217,20 @@ fn announced_attempts_do_not_begin_while_the_handler_is_away() {
     bench.commit();
     assert_eq!(bench.started().len(), 1);
 }
+
+#[test]
+fn caution_outlasts_an_owner_that_released_before_it_was_through() {
+    let mut bench = Bench::resumed(limits(MANY, 3), &inherited(2, &[], &[]));
+    bench.event(0, "a");
+    bench.event(1, "a");
+    assert!(bench.checkpoint().cautious);
+    bench.scheduler.aborted();
+    for (offset, cautious) in [(0, true), (1, false)] {
+        assert_eq!(bench.started(), NONE);
+        bench.commit();
+        assert_eq!(bench.started(), [offset]);
+        bench.handled(offset);
+        assert_eq!(bench.checkpoint().cautious, cautious);
+        bench.scheduler.committed();
+    }
+}
