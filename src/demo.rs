@@ -45,7 +45,7 @@ pub struct Options {
     #[arg(long = "property", value_name = "NAME=VALUE", requires = "brokers", value_parser = property)]
     pub properties: Vec<(String, String)>,
     /// How many messages are sent each second, 12 to 500.
-    #[arg(long, value_name = "COUNT", default_value_t = 300, value_parser = clap::value_parser!(u32).range(12..=500))]
+    #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(12..=500))]
     pub rate: u32,
     /// Keep the bus and its broker running after the verdict, and say what can be tried in another terminal; Ctrl-C
     /// ends it.

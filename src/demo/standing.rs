@@ -1,7 +1,7 @@
 //! What is known at each moment: who owns what, what each received, and the account for the judge.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
@@ -40,8 +40,10 @@ pub(super) struct BucketState {
     /// Since when that is so.
     pub(super) since: Instant,
     pub(super) received: u64,
-    last_accepted: i64,
-    last_handled: i64,
+    /// What was accepted and not yet handled, by offset; of a state, what it is the state of.
+    waiting: BTreeMap<i64, Option<String>>,
+    /// What was handled before its receipt was read.
+    early: BTreeSet<i64>,
 }
 
 /// A dispatcher.
@@ -78,8 +80,8 @@ impl Standing {
             owner: None,
             since: began,
             received: 0,
-            last_accepted: -1,
-            last_handled: -1,
+            waiting: BTreeMap::new(),
+            early: BTreeSet::new(),
         };
         Self {
             began,
@@ -154,7 +156,7 @@ impl Standing {
                 let state = self.pending.remove(&id).flatten();
                 for (bucket, offset) in places {
                     if let Some(known) = self.bucket(bucket) {
-                        known.last_accepted = known.last_accepted.max(offset);
+                        known.accepted(offset, state.clone());
                     }
                     let (id, resource, state) = (id.clone(), resource.clone(), state.clone());
                     self.account.accepted.push(Accepted { id, resource, bucket, offset, state });
@@ -185,7 +187,7 @@ impl Standing {
             Line::Handled(handled) => {
                 if let Some(known) = self.bucket(handled.bucket) {
                     known.received += 1;
-                    known.last_handled = known.last_handled.max(handled.offset);
+                    known.handled(handled.offset);
                 }
                 let (resource, bucket, offset) = (handled.resource.clone(), handled.bucket, handled.offset);
                 News::Handled { pod: pod.clone(), resource, bucket, offset }
@@ -254,7 +256,7 @@ impl Standing {
         self.buckets.iter().enumerate().filter(move |(_, bucket)| owns(bucket)).map(|(number, _)| number)
     }
 
-    /// Whether everything that was sent was answered, and the last of it handled.
+    /// Whether everything that was sent was answered and handled.
     pub(super) fn has_caught_up(&self) -> bool {
         self.pending.is_empty() && self.buckets.iter().all(|bucket| bucket.waiting() == 0)
     }
@@ -285,9 +287,29 @@ impl Standing {
 }
 
 impl BucketState {
-    /// How many records lie between the last one handled and the last one accepted.
-    pub(super) fn waiting(&self) -> i64 {
-        (self.last_accepted - self.last_handled).max(0)
+    /// How many records are accepted and neither handled nor superseded.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn accepted(&mut self, offset: i64, state: Option<String>) {
+        self.waiting.insert(offset, state);
+        if self.early.remove(&offset) {
+            self.handled(offset);
+        }
+    }
+
+    /// A state that is handled leaves nothing to wait for of the older ones of its key.
+    fn handled(&mut self, offset: i64) {
+        match self.waiting.remove(&offset) {
+            Some(Some(key)) => {
+                self.waiting.retain(|older, state| *older > offset || state.as_ref() != Some(&key));
+            }
+            Some(None) => {}
+            None => {
+                self.early.insert(offset);
+            }
+        }
     }
 }
 
@@ -295,5 +317,32 @@ impl Controller {
     /// How many messages it received.
     pub(super) fn total(&self) -> u64 {
         self.received.values().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_what_was_accepted_and_neither_handled_nor_superseded() {
+        let mut standing = Standing::new(Instant::now());
+        let bucket = standing.bucket(0).unwrap();
+        let waiting = |bucket: &BucketState| bucket.waiting.keys().copied().collect::<Vec<_>>();
+        let state = || Some("key".to_owned());
+        for (offset, state) in [(0, None), (1, state()), (2, Some("other".to_owned())), (3, state())] {
+            bucket.accepted(offset, state);
+        }
+        bucket.handled(3);
+        assert_eq!(waiting(bucket), [0, 2]);
+        // A receipt may be read after the line that it comes before.
+        bucket.handled(5);
+        bucket.accepted(4, state());
+        bucket.accepted(5, state());
+        bucket.handled(0);
+        assert_eq!(waiting(bucket), [2]);
+        // A repeat changes nothing.
+        bucket.handled(0);
+        assert_eq!(bucket.waiting(), 1);
     }
 }
