@@ -13,7 +13,7 @@ mod staged;
 mod turn;
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -26,6 +26,9 @@ pub use turn::{Checkpoint, Incoming, Limits, Order, Received, Start};
 
 use super::{Attempts, Jitter, Outcome, Receipt, Resume, Tracker};
 use crate::model::{NextOffset, RecordOffset};
+
+/// How many attempts of one resource are announced in one transaction, besides its head's.
+const AHEAD: usize = 15;
 
 /// A record that is not finished.
 #[derive(Debug, Clone)]
@@ -65,6 +68,8 @@ pub struct Scheduler<T> {
     in_flight: BTreeSet<RecordOffset>,
     /// Attempts about to begin, each waiting for its mark to be durable, with the change that marks it.
     marking: Vec<(RecordOffset, u64)>,
+    /// Attempts that are announced before their record's turn, with the change that marks each.
+    ahead: BTreeMap<RecordOffset, u64>,
     /// A record that runs alone, and the change that carries its outcome.
     alone: Option<(RecordOffset, Option<u64>)>,
     staged: Staged,
@@ -96,6 +101,7 @@ impl<T: Clone> Scheduler<T> {
             timers: BTreeSet::new(),
             in_flight: BTreeSet::new(),
             marking: Vec::new(),
+            ahead: BTreeMap::new(),
             alone: None,
             staged: Staged::default(),
             gate: None,
@@ -154,6 +160,14 @@ impl<T: Clone> Scheduler<T> {
         }
         while self.may_start(now) {
             let (resource, offset) = self.turn()?;
+            if let Some(change) = self.ahead.remove(&offset) {
+                self.begin_turn(&resource, offset);
+                self.marking.push((offset, change));
+                if let Some(start) = self.marked() {
+                    return Some(start);
+                }
+                continue;
+            }
             let tried = self.tracker.attempts(offset).unwrap_or(Attempts { count: 0, open: false });
             if tried.count >= self.limits.attempts {
                 self.lanes.take(&resource);
@@ -163,26 +177,57 @@ impl<T: Clone> Scheduler<T> {
             if tried.open && (!self.in_flight.is_empty() || !self.marking.is_empty()) {
                 return None; // it runs alone
             }
-            self.lanes.take(&resource);
-            self.forget_state(offset);
-            self.tracker.start(offset);
+            self.begin_turn(&resource, offset);
             if let Some(pending) = self.records.get_mut(&offset) {
                 pending.before = self.tracker.attempts(offset);
-            }
-            if let Some(gate) = &mut self.gate {
-                gate.probe = Some(offset);
             }
             if !tried.open && !self.is_cautious() {
                 return self.started(offset, tried.count + 1);
             }
-            if tried.open {
-                self.alone = Some((offset, None));
-            }
             self.tracker.set_attempts(offset, Some(Attempts { count: tried.count + 1, open: true }));
             self.marking.push((offset, self.change));
             self.dirty = true;
+            if tried.open {
+                self.take_back_ahead();
+                self.alone = Some((offset, None));
+            } else if tried.count == 0 && self.limits.attempts > 1 {
+                self.announce_ahead(&resource);
+            }
         }
         None
+    }
+
+    /// It is a record's turn.
+    fn begin_turn(&mut self, resource: &Arc<str>, offset: RecordOffset) {
+        self.lanes.take(resource);
+        self.forget_state(offset);
+        self.tracker.start(offset);
+        if let Some(gate) = &mut self.gate {
+            gate.probe = Some(offset);
+        }
+    }
+
+    /// Announces the first attempts of the records behind a resource's head with its own, so that a resource with
+    /// many records does not wait for a transaction before each. Should the owner end then, each is charged
+    /// one attempt at the most, and runs alone; so not where one attempt is all there is.
+    fn announce_ahead(&mut self, resource: &Arc<str>) {
+        for offset in self.lanes.behind_head(resource, AHEAD) {
+            if self.tracker.attempts(offset).is_some() || !self.tracker.admits(offset) {
+                return;
+            }
+            self.forget_state(offset);
+            self.tracker.start(offset);
+            self.tracker.set_attempts(offset, Some(Attempts { count: 1, open: true }));
+            self.ahead.insert(offset, self.change);
+        }
+    }
+
+    /// Takes back what was announced before its turn.
+    fn take_back_ahead(&mut self) {
+        for (offset, _) in std::mem::take(&mut self.ahead) {
+            self.tracker.set_attempts(offset, None);
+            self.dirty = true;
+        }
     }
 
     /// Takes the outcome of a started record. One that is not in flight is ignored: its tenure is over.
@@ -230,7 +275,8 @@ impl<T: Clone> Scheduler<T> {
         self.sent = Some(Sent { change: self.change, offset, dead: also.into_iter().collect() });
         self.change += 1;
         self.dirty = false;
-        Checkpoint { offset, marks, cautious: offset < self.cautious_until, dead }
+        let cautious_until = (offset < self.cautious_until).then_some(self.cautious_until);
+        Checkpoint { offset, marks, cautious_until, dead }
     }
 
     /// The last checkpoint is durable.
@@ -278,6 +324,7 @@ impl<T: Clone> Scheduler<T> {
 
     /// Takes back the attempts that were announced and did not begin.
     fn take_back(&mut self) {
+        self.take_back_ahead();
         for (offset, _) in std::mem::take(&mut self.marking) {
             self.not_attempted(offset);
             if self.alone.is_some_and(|(alone, _)| alone == offset) {
@@ -297,6 +344,7 @@ impl<T: Clone> Scheduler<T> {
             self.not_attempted(offset);
         }
         self.alone = None;
+        self.take_back_ahead();
     }
 
     /// Whether nothing is in flight and nothing waits to be written for a record that has ended.
@@ -530,6 +578,7 @@ impl<T: Clone> Scheduler<T> {
 
     fn remove(&mut self, offset: RecordOffset) -> Option<Arc<str>> {
         self.forget_state(offset);
+        self.ahead.remove(&offset);
         let pending = self.records.remove(&offset)?;
         self.bytes = self.bytes.saturating_sub(pending.bytes);
         pending.resource

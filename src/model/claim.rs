@@ -20,6 +20,10 @@ pub struct Claim {
     /// Whether the owner gave the bucket up in good order: all it had started has an outcome that is durable.
     #[serde(default)]
     pub released: bool,
+    /// With a release: up to where an earlier owner, that did not release, may have started records; the next owner is
+    /// cautious with what is left below. Absent when nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cautious_until: Option<i64>,
 }
 
 /// Bytes that are no claim.

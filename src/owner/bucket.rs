@@ -347,7 +347,7 @@ impl<H: Handler> BucketTask<H> {
             marks: resume.marks.clone(),
         };
         let committed = Committed { offset: resume.offset, metadata: metadata.encode(resume.offset) };
-        let records = vec![claim(&self.config, self.bucket, resume.epoch, false)];
+        let records = vec![claim(&self.config, self.bucket, resume.epoch, (false, None))];
         self.write(run, Write { ticket, committed, records });
     }
 

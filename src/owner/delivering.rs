@@ -16,8 +16,8 @@ use crate::{
     },
     kafka::{Committed, GroupMetadata, Refusal},
     model::{
-        Bucket, Buckets, Claim, DeadLetter, Decoded, Epoch, Kind, Notification, Outgoing, Record, RecordKey,
-        RecordOffset, Why, chain,
+        Bucket, Buckets, Claim, DeadLetter, Decoded, Epoch, Kind, NextOffset, Notification, Outgoing, Record,
+        RecordKey, RecordOffset, Why, chain,
     },
     telemetry::{BucketMetrics, Metrics},
 };
@@ -205,7 +205,7 @@ impl<H: Handler> Delivering<H> {
         plan: &Plan,
         ticket: Ticket<GroupMetadata>,
     ) -> Write {
-        let Checkpoint { offset, marks, cautious, dead } = self.scheduler.checkpoint(now);
+        let Checkpoint { offset, marks, cautious_until, dead } = self.scheduler.checkpoint(now);
         let metadata = CommitMetadata { epoch: plan.epoch, sequence: plan.sequence, marks };
         let mut records: Vec<(String, Outgoing)> = dead
             .iter()
@@ -216,7 +216,7 @@ impl<H: Handler> Delivering<H> {
             .collect();
         self.sent = dead;
         if let Some(released) = plan.release {
-            records.push(claim(&self.config, self.bucket, plan.epoch, released && !cautious));
+            records.push(claim(&self.config, self.bucket, plan.epoch, (released, cautious_until)));
         }
         Write { ticket, committed: Committed { offset, metadata: metadata.encode(offset) }, records }
     }
@@ -335,9 +335,20 @@ async fn attempt(
     }
 }
 
-/// The claim record.
-pub(super) fn claim(config: &Config, bucket: Bucket, epoch: Epoch, released: bool) -> (String, Outgoing) {
-    let claim = Claim { epoch, owner: config.name.to_string(), time: timestamp(), released };
+/// The claim record: whether it is a release, and up to where the next owner must be cautious all the same.
+pub(super) fn claim(
+    config: &Config,
+    bucket: Bucket,
+    epoch: Epoch,
+    (released, cautious_until): (bool, Option<NextOffset>),
+) -> (String, Outgoing) {
+    let claim = Claim {
+        epoch,
+        owner: config.name.to_string(),
+        time: timestamp(),
+        released,
+        cautious_until: cautious_until.map(NextOffset::get),
+    };
     let outgoing = Outgoing {
         bucket,
         key: Some(RecordKey::CLAIM.into()),

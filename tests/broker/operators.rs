@@ -109,6 +109,7 @@ impl Fixture {
             owner: format!("controller{epoch}"),
             time: NOW.to_owned(),
             released,
+            cautious_until: None,
         };
         let outgoing = Outgoing {
             bucket,

@@ -41,6 +41,12 @@ impl Lanes {
         Some((Arc::clone(resource), *offset))
     }
 
+    /// The records behind a resource's head, `count` at the most.
+    pub(super) fn behind_head(&self, resource: &Arc<str>, count: usize) -> Vec<RecordOffset> {
+        let lane = self.lanes.get(resource);
+        lane.into_iter().flat_map(|lane| lane.queue.iter().skip(1).take(count)).copied().collect()
+    }
+
     /// Whether `offset` is a resource's head and only waits for its turn.
     pub(super) fn is_ready(&self, resource: &Arc<str>, offset: RecordOffset) -> bool {
         self.lanes.get(resource).is_some_and(|lane| !lane.busy && lane.queue.front() == Some(&offset))

@@ -84,9 +84,9 @@ pub struct Checkpoint {
     pub offset: NextOffset,
     /// What to write beside it.
     pub marks: Marks,
-    /// Whether records are left below the log's end as a predecessor that did not release the bucket left it. The
-    /// next owner must be as cautious, so the last claim is not marked released then, however orderly it was.
-    pub cautious: bool,
+    /// The log's end as a predecessor left it that did not release the bucket, while records below it are left:
+    /// the next owner must be as cautious with those, so the last claim says it, however orderly it is.
+    pub cautious_until: Option<NextOffset>,
     /// The dead letters to write with it.
     pub dead: Vec<Dead>,
 }

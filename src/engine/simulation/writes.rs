@@ -146,7 +146,7 @@ impl World {
         let checkpoint = Checkpoint {
             offset: resume.offset,
             marks: resume.marks.clone(),
-            cautious: true,
+            cautious_until: None,
             dead: Vec::new(),
         };
         self.write(process, key, plan, checkpoint)
@@ -166,7 +166,8 @@ impl World {
             epoch,
             owner: process.to_string(),
             time: String::new(),
-            released: release == Some(true) && !checkpoint.cautious,
+            released: release == Some(true),
+            cautious_until: checkpoint.cautious_until.map(|until| until.get()),
         });
         let (offset, marks, ..) = self.partition(key.0).durable();
         let moved = offset != checkpoint.offset || marks != checkpoint.marks;

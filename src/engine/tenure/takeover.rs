@@ -65,7 +65,13 @@ impl Reading {
                 ParsedMetadata::Foreign => (offset, Marks::default(), None, !text.is_empty()),
             },
         };
-        let cautious_until = if released || !owned_before { offset } else { self.log_end.max(offset) };
+        let inherited = self.claim.as_ref().and_then(|claim| claim.cautious_until).and_then(NextOffset::new);
+        let suspect = match (owned_before, released) {
+            (false, _) => offset,
+            (true, true) => inherited.unwrap_or(offset).min(self.log_end),
+            (true, false) => self.log_end,
+        };
+        let cautious_until = suspect.max(offset);
         Resume { epoch, offset, marks, cautious_until, lost, unreadable }
     }
 

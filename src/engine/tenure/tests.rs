@@ -36,7 +36,13 @@ fn text(epoch: u64, sequence: u64) -> String {
 }
 
 fn claim(epoch: u64, released: bool) -> Claim {
-    Claim { epoch: Epoch::new(epoch), owner: "somebody".to_owned(), time: String::new(), released }
+    Claim {
+        epoch: Epoch::new(epoch),
+        owner: "somebody".to_owned(),
+        time: String::new(),
+        released,
+        cautious_until: None,
+    }
 }
 
 /// Offset 50 of a log from 10 to 100, written by (epoch, sequence), and claimed with that epoch.

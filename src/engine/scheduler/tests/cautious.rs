@@ -223,14 +223,58 @@ fn caution_outlasts_an_owner_that_released_before_it_was_through() {
     let mut bench = Bench::resumed(limits(MANY, 3), &inherited(2, &[], &[]));
     bench.event(0, "a");
     bench.event(1, "a");
-    assert!(bench.checkpoint().cautious);
+    assert!(bench.checkpoint().cautious_until.is_some());
     bench.scheduler.aborted();
+    assert_eq!(bench.started(), NONE);
+    bench.commit();
     for (offset, cautious) in [(0, true), (1, false)] {
-        assert_eq!(bench.started(), NONE);
-        bench.commit();
         assert_eq!(bench.started(), [offset]);
         bench.handled(offset);
-        assert_eq!(bench.checkpoint().cautious, cautious);
+        assert_eq!(bench.checkpoint().cautious_until.is_some(), cautious);
         bench.scheduler.committed();
     }
+}
+
+#[test]
+fn a_resource_with_many_records_does_not_wait_for_a_transaction_before_each() {
+    let mut bench = Bench::resumed(limits(MANY, 3), &inherited(100, &[], &[]));
+    for offset in 0..40 {
+        bench.event(offset, "a");
+    }
+    let mut transactions = 0;
+    for offset in 0..40 {
+        let mut started = bench.started();
+        if started.is_empty() {
+            bench.commit();
+            transactions += 1;
+            started = bench.started();
+        }
+        assert_eq!(started, [offset]); // in order, one after another
+        bench.handled(offset);
+    }
+    assert_eq!(transactions, 3);
+}
+
+#[test]
+fn what_is_announced_before_its_turn_is_taken_back_when_it_does_not_come() {
+    let mut bench = Bench::resumed(limits(MANY, 3), &inherited(100, &[], &[]));
+    for offset in 0..5 {
+        bench.event(offset, "a");
+    }
+    assert_eq!(bench.started(), NONE);
+    bench.commit();
+    assert_eq!(bench.started(), [0]);
+    assert_eq!(bench.checkpoint().marks.attempts.len(), 5);
+    bench.scheduler.committed();
+    bench.scheduler.stop();
+    assert_eq!(bench.checkpoint().marks.attempts.len(), 1);
+}
+
+#[test]
+fn nothing_is_announced_before_its_turn_where_one_attempt_is_all_there_is() {
+    let mut bench = Bench::resumed(limits(MANY, 1), &inherited(100, &[], &[]));
+    bench.event(0, "a");
+    bench.event(1, "a");
+    assert_eq!(bench.started(), NONE);
+    assert_eq!(bench.checkpoint().marks.attempts.len(), 1);
 }

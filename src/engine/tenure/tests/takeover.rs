@@ -215,3 +215,16 @@ fn a_predecessors_marks_go_on() {
     let reading = Reading { committed: Some((to(50), metadata.encode(to(50)))), ..written_by(7, 3) };
     assert_eq!(reading.resume().marks, marks);
 }
+
+#[test]
+fn caution_that_a_release_hands_on_ends_where_it_began() {
+    let resume = |until: Option<i64>, committed: i64| {
+        let mut reading = Reading { committed: Some((to(committed), String::new())), ..written_by(7, 3) };
+        reading.claim = Some(Claim { cautious_until: until, ..claim(7, true) });
+        reading.resume().cautious_until
+    };
+    assert_eq!(resume(None, 50), to(50));
+    assert_eq!(resume(Some(80), 50), to(80));
+    assert_eq!(resume(Some(80), 90), to(90), "what is left lies beyond");
+    assert_eq!(resume(Some(500), 50), to(100), "never beyond the log's end");
+}
