@@ -183,7 +183,7 @@ mod tests {
             ("SSL handshake failed: certificate verify failed", "certificates"),
             ("Failed to resolve 'nosuchhost:9092': Name or service not known", "name"),
             ("Connect to ipv4#127.0.0.1:9092 failed: Connection refused", "port"),
-            ("nothing was refused", "network"),
+            ("the connection was lost", "network"),
         ] {
             assert!(remedy(last).contains(word), "{last}: {}", remedy(last));
         }
