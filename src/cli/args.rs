@@ -59,6 +59,9 @@ pub enum Command {
         common: Common,
     },
     /// List every bucket: its owner, epoch, committed offset, end and lag.
+    ///
+    /// OWNER claimed it last, ASSIGNED has it now: where that is empty, nobody handles what waits. A table leaves out
+    /// `released` and `time`, which the other formats have.
     #[command(after_help = help::BUCKETS.short, after_long_help = help::BUCKETS.long)]
     Buckets {
         /// Look again every so many seconds until Ctrl-C (2 unless said otherwise): on a terminal in the same

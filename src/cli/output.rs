@@ -26,6 +26,9 @@ pub trait Row: Serialize {
     /// The headings, in the order of [`Row::cells`].
     const COLUMNS: &'static [&'static str];
 
+    /// The places of columns that a table leaves out, so that it fits a terminal.
+    const NOT_IN_TABLE: &'static [usize] = &[];
+
     /// The line's cells; what is not known is empty.
     fn cells(&self) -> Vec<String>;
 
@@ -92,10 +95,13 @@ pub(super) fn harmless(text: &str) -> String {
 pub(super) fn table<R: Row>(rows: &[R], paint: Paint) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(R::COLUMNS.iter().map(|column| column.to_uppercase()));
+    let shown = |place: &usize| !R::NOT_IN_TABLE.contains(place);
+    let headings = R::COLUMNS.iter().enumerate().filter(|(place, _)| shown(place));
+    table.set_header(headings.map(|(_, column)| column.to_uppercase()));
     for row in rows {
         let toned = row.tone();
-        let cells = row.cells().into_iter().enumerate().map(|(place, cell)| {
+        let cells = row.cells().into_iter().enumerate().filter(|(place, _)| shown(place));
+        let cells = cells.map(|(place, cell)| {
             let tone = toned.filter(|(toned, _)| *toned == place).map(|(_, tone)| tone);
             painted(Cell::new(harmless(&cell)), tone, paint)
         });

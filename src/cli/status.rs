@@ -49,14 +49,12 @@ pub struct BucketStatus {
     pub tried: Option<(i64, u32)>,
 }
 
-impl BucketStatus {
-    /// The headings of [`Row::cells`].
-    pub(super) const COLUMNS: &'static [&'static str] =
-        &["bucket", "owner", "epoch", "released", "time", "committed", "end", "lag", "assigned", "retrying"];
-}
-
 impl Row for BucketStatus {
-    const COLUMNS: &'static [&'static str] = Self::COLUMNS;
+    const COLUMNS: &'static [&'static str] =
+        &["bucket", "owner", "epoch", "released", "time", "committed", "end", "lag", "assigned", "retrying"];
+
+    // Whether, and when, it was given up: what matters is who has it now.
+    const NOT_IN_TABLE: &'static [usize] = &[3, 4];
 
     fn cells(&self) -> Vec<String> {
         vec![

@@ -35,7 +35,7 @@ pub(super) fn membership(group: Option<&GroupInfo>, name: &str, buckets: Buckets
     let Some(group) = group else {
         return Finding::ok(
             GROUP,
-            format!("not checked: Kafka does not tell this user about group {name:?}"),
+            format!("not checked: Kafka does not tell who is in group {name:?}"),
         );
     };
     let members: Vec<String> =
