@@ -16,15 +16,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub use self::{
-    error::{Error, chain},
-    signals::shutdown_on_signals,
-    status::Status,
-};
+pub use self::{error::Error, signals::shutdown_on_signals, status::Status};
 use crate::{
     bridge::monitoring,
     config::{Role, Settings},
-    model::ErrorKind,
+    model::{ErrorKind, chain},
     telemetry::Metrics,
     topics::{self, Verified},
 };
@@ -119,7 +115,7 @@ impl Process {
                     return Ok(Some(verified));
                 }
                 Err(error) if error.kind() == ErrorKind::Retryable => {
-                    let error = error::chain(&error);
+                    let error = chain(&error);
                     tracing::warn!(error, "the topics cannot be verified yet");
                     self.status.starting(&format!("the topics cannot be verified yet: {error}"));
                 }

@@ -9,6 +9,7 @@ mod client;
 mod embedded;
 mod error;
 mod ffi;
+mod follower;
 mod group;
 mod offsets;
 mod producer;
@@ -17,10 +18,14 @@ mod record;
 mod settings;
 mod transaction;
 
-pub use admin::{Admin, AdminError, Configs, Created, Layout, TopicPlan};
+pub use admin::{
+    Admin, AdminError, ClusterInfo, Configs, Created, GroupInfo, GroupState, Layout, Member, Operation,
+    Operations, TopicPlan,
+};
 pub use client::Statistics;
 pub use embedded::{EmbeddedBroker, ProduceFault};
 pub use error::Error;
+pub use follower::{Followed, Follower};
 pub use group::{GroupConsumer, GroupMetadata, GroupSettings, Polled, Rebalances};
 pub use offsets::{Committed, OffsetReader};
 pub use producer::{Completion, Producer, ProducerSettings, Unsent};

@@ -24,7 +24,7 @@ pub use claim::{Claim, InvalidClaim};
 pub use dead_letter::{DeadLetter, Provenance, REASON_LIMIT, Why};
 pub use envelope::{Attribute, Kind};
 pub use epoch::{Epoch, TransactionSequence};
-pub use error_kind::ErrorKind;
+pub use error_kind::{ErrorKind, chain};
 pub use key::{InvalidKey, RecordKey};
 pub use message::{InvalidMessage, Message, Outgoing};
 pub use notification::{Decoded, Notification, Undecodable};

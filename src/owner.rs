@@ -1,10 +1,10 @@
 //! The owner's side: a controller's process, from the consumer group to the handler.
 //!
 //! The deciding is [`engine`](crate::engine)'s; here its decisions are carried out:
-//! - one thread polls the group and nothing else ([`poll`]);
-//! - one task per bucket runs that bucket's tenures ([`bucket`]), each with a thread of its own for what
-//!   blocks ([`writer`]);
-//! - what they share is the snapshot and a mailbox per bucket ([`shared`], [`mailbox`]), both looked at rather
+//! - one thread polls the group and nothing else (`poll`);
+//! - one task per bucket runs that bucket's tenures (`bucket`), each with a thread of its own for what
+//!   blocks (`writer`);
+//! - what they share is the snapshot and a mailbox per bucket (`shared`, `mailbox`), both looked at rather
 //!   than listened to, so that no event can be missed.
 
 mod bucket;

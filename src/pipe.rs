@@ -12,5 +12,6 @@ mod lines;
 mod writer;
 
 pub use command::CommandHandler;
+pub(crate) use line::json_data;
 pub use lines::LinesHandler;
 pub use writer::{Closed, Lines, Writer};

@@ -11,7 +11,7 @@ mod spec;
 
 pub use error::{Action, Error};
 pub use judge::{Found, Mismatch, Warning, judge, judge_limits};
-pub use provision::{check_buckets, ensure, verify};
+pub use provision::{check_buckets, ensure, inspect, verify};
 pub use spec::{Cleanup, Defaults, TopicSpec, expected};
 
 use crate::model::{Buckets, Bus};

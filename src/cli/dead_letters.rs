@@ -10,4 +10,5 @@ mod selection;
 pub use letter::Letter;
 pub use list::list;
 pub use replay::{Answer, Append, Outcome, replay};
+pub(super) use selection::bucket_of;
 pub use selection::{ReplayArgs, Selection};

@@ -4,8 +4,8 @@ use std::io;
 
 use crate::{
     kafka,
-    model::{Bucket, InvalidClaim},
-    topics,
+    model::{Bucket, ErrorKind, InvalidClaim, InvalidMessage},
+    publisher, topics,
 };
 
 /// Why a command failed.
@@ -13,7 +13,7 @@ use crate::{
 #[non_exhaustive]
 pub enum Error {
     /// The command is carried out by somebody else.
-    #[error("`run` and `demo` are not commands that look at a bus")]
+    #[error("the command is not one that only looks at a bus")]
     NotHere,
     /// A bucket that the bus does not have.
     #[error("there is no bucket {found}: `bus.buckets` is {buckets}, so expected 0 to {}", .buckets.saturating_sub(1))]
@@ -28,6 +28,38 @@ pub enum Error {
     NoOffset {
         /// As given.
         found: i64,
+    },
+    /// An offset without the bucket that it is in.
+    #[error(
+        "`--from {found}` is an offset, and each bucket has its own: say which with --bucket or --resource"
+    )]
+    NoBucketForOffset {
+        /// As given.
+        found: i64,
+    },
+    /// A message that cannot be one.
+    #[error("the message cannot be sent")]
+    Message(#[source] InvalidMessage),
+    /// The data of a message cannot be read.
+    #[error("the message's data cannot be read from {from}")]
+    Data {
+        /// Where it was to come from.
+        from: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A message was not published.
+    #[error(transparent)]
+    Publish(Box<publisher::PublishError>),
+    /// The publisher could not be started.
+    #[error(transparent)]
+    Publisher(#[from] publisher::Error),
+    /// There is no such command to write a manual page about.
+    #[error("there is no command {found:?}; `control-bus --help` lists them")]
+    NoCommand {
+        /// As given.
+        found: String,
     },
     /// No dead letter is the one that was asked for.
     #[error(
@@ -45,6 +77,9 @@ pub enum Error {
     /// Kafka refused, or did not answer.
     #[error(transparent)]
     Kafka(#[from] kafka::Error),
+    /// The same, about its administration.
+    #[error(transparent)]
+    Admin(#[from] kafka::AdminError),
     /// The claim of a bucket cannot be read.
     #[error("the claim of bucket {bucket} in {topic:?} cannot be read")]
     Claim {
@@ -69,8 +104,31 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::NotHere | Self::NoBucket { .. } | Self::NoOffset { .. } => 64,
+            Self::NotHere
+            | Self::NoBucket { .. }
+            | Self::NoOffset { .. }
+            | Self::NoBucketForOffset { .. }
+            | Self::Message(_)
+            | Self::NoCommand { .. } => 64,
             _ => 1,
         }
+    }
+
+    /// What can be done about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Topics(error) => error.kind(),
+            Self::Kafka(error) => error.kind(),
+            Self::Admin(error) => error.kind(),
+            Self::Publish(error) => error.kind(),
+            _ => ErrorKind::Invalid,
+        }
+    }
+
+    /// Whether nobody reads the result any more, as when it is piped into `head`: no reason to complain.
+    #[must_use]
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }

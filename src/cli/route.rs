@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{BucketStatus, Error, Row, Target, output::cell, status::statuses};
+use super::{BucketStatus, Error, Row, Target, output::cell, status::Looking};
 use crate::model::ResourceKey;
 
 /// Where a resource's notifications go.
@@ -22,11 +22,15 @@ pub struct Route {
     pub released: Option<bool>,
     /// Where handling goes on; `None` where nothing was committed yet.
     pub committed: Option<i64>,
+    /// The offsets between there and the log's end: as many records of the bucket wait at most.
+    pub lag: u64,
+    /// The member of the controllers' group that has the bucket now; `None` where nobody has, or Kafka does not tell.
+    pub assigned: Option<String>,
 }
 
 impl Row for Route {
     const COLUMNS: &'static [&'static str] =
-        &["resource", "bucket", "partition", "owner", "epoch", "released", "committed"];
+        &["resource", "bucket", "partition", "owner", "epoch", "released", "committed", "lag", "assigned"];
 
     fn cells(&self) -> Vec<String> {
         vec![
@@ -37,6 +41,8 @@ impl Row for Route {
             cell(self.epoch),
             cell(self.released),
             cell(self.committed),
+            self.lag.to_string(),
+            cell(self.assigned.as_deref()),
         ]
     }
 }
@@ -50,8 +56,8 @@ impl Row for Route {
 /// where the claim cannot be read.
 pub async fn route(target: &Target, resource: &ResourceKey) -> Result<Route, Error> {
     let bucket = target.buckets.of(resource);
-    let status = statuses(target, vec![bucket]).await?.pop().ok_or(Error::Interrupted)?;
-    let BucketStatus { owner, epoch, released, committed, .. } = status;
+    let status = Looking::new(target).await?.statuses(vec![bucket]).await?.pop().ok_or(Error::Interrupted)?;
+    let BucketStatus { owner, epoch, released, committed, lag, assigned, .. } = status;
     Ok(Route {
         resource: resource.to_string(),
         bucket: bucket.get(),
@@ -60,5 +66,7 @@ pub async fn route(target: &Target, resource: &ResourceKey) -> Result<Route, Err
         epoch,
         released,
         committed,
+        lag,
+        assigned,
     })
 }

@@ -8,12 +8,12 @@ use crate::topics::{self, Config, Verified, Warning};
 /// One topic that is right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Checked {
-    topic: String,
-    partitions: u32,
+    pub(super) topic: String,
+    pub(super) partitions: u32,
     /// `created` by this call, or `there` before.
-    state: &'static str,
+    pub(super) state: &'static str,
     /// What differs from the design without breaking a promise.
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Row for Checked {

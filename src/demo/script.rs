@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     error::Error,
     process::ProcessId,
-    setting::{COMMITTED_AFTER, CONTROLLERS},
+    setting::CONTROLLERS,
     show::Show,
     standing::{Standing, State},
     verdict::{Rule, Verdict, judge},
@@ -15,8 +15,11 @@ use super::{
 /// How long a handover may take. The embedded broker needs the most, and a busy machine some more.
 const HANDOVER: Duration = Duration::from_secs(40);
 
-/// How long all that waits may take at the end.
-const DRAIN: Duration = Duration::from_secs(30);
+/// How long nothing may happen at the end while messages wait.
+const DRAIN: Duration = Duration::from_secs(15);
+
+/// How many times that, at most, all that waits may take.
+const DRAINS: usize = 8;
 
 /// How long the bus is watched at work after a handover.
 const WATCH: Duration = Duration::from_secs(3);
@@ -101,16 +104,22 @@ async fn shared(show: &mut Show, owners: &[ProcessId]) -> Result<(), Error> {
     show.play_on(WATCH).await
 }
 
-/// Waits until everything is handled, but not for ever: what is still missing then is lost.
+/// Waits until everything is handled, for as long as there is progress: what is still missing then is lost.
 async fn drained(show: &mut Show) -> Result<Verdict, Error> {
+    let repeatable = show.setting.repeatable();
     let nothing_missing = |standing: &Standing| {
-        let judged = || judge(&standing.account(), COMMITTED_AFTER);
+        let judged = || judge(&standing.account(), repeatable);
         standing.has_caught_up() && !standing.is_dispatching() && judged().count(Rule::Lost) == 0
     };
-    match show.until("the end", DRAIN, nothing_missing).await {
-        Ok(()) | Err(Error::Stuck { .. }) => Ok(judge(&show.standing.account(), COMMITTED_AFTER)),
-        Err(error) => Err(error),
+    for _ in 0..DRAINS {
+        let before = show.standing.totals();
+        match show.until("the end", DRAIN, nothing_missing).await {
+            Err(Error::Stuck { .. }) if show.standing.totals() != before => {}
+            Ok(()) | Err(Error::Stuck { .. }) => break,
+            Err(error) => return Err(error),
+        }
     }
+    Ok(judge(&show.standing.account(), repeatable))
 }
 
 fn conclude(show: &mut Show, verdict: &Verdict) -> Result<(), Error> {
@@ -138,7 +147,7 @@ fn explained(verdict: &Verdict) -> String {
     if verdict.repeated > 0 {
         let repeated = count(verdict.repeated);
         lines.push(format!(
-            "{repeated} records came again: their owner had handled them, but was killed before it had committed that."
+            "{repeated} records came again: their owner had handled them, but had no time to commit that."
         ));
     }
     let findings = verdict.findings.iter().take(FINDINGS);

@@ -15,6 +15,7 @@ use super::{
     error::Error,
     guard::MARKER,
     load::{BUCKETS, DISPATCHERS},
+    verdict::Repeatable,
 };
 use crate::{
     config::Settings,
@@ -28,19 +29,23 @@ pub(super) const CONTROLLERS: [&str; 3] = ["controller1", "controller2", "contro
 /// For a person at another terminal: one more controller, and one more pod.
 pub(super) const VISITORS: (&str, &str) = ("controller4", "visitor");
 
-/// After how long a silent controller's buckets are somebody else's. With the embedded broker nearly every rebalance
-/// takes as long as this, less a second; brokers' own lower limit is 6 s.
-const SESSION: (&str, &str) = ("4s", "6s");
+/// After how many seconds a silent controller's buckets are somebody else's, with the embedded broker and with others.
+/// With the embedded one nearly every rebalance takes as long as this, less a second; brokers' own lower limit is 6.
+const SESSION: (u64, u64) = (4, 6);
 
 /// How long each question about the topics may take.
 const TOPICS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long after it was handled a message is surely committed: `commit.interval`, and generously what a
 /// transaction takes on a busy machine.
-pub(super) const COMMITTED_AFTER: Duration = Duration::from_secs(2);
+const COMMITTED_AFTER: Duration = Duration::from_secs(2);
 
-/// The same for the files.
+/// `commit.interval`.
 const COMMIT_INTERVAL: &str = "200ms";
+
+/// How long a message waits for others: batches compress well, and the embedded broker keeps only 5 MiB of each
+/// partition, which must hold what waits for an owner.
+const LINGER: &str = "20ms";
 
 /// A folder of the show's own, readable by nobody else.
 #[derive(Debug, Clone)]
@@ -156,28 +161,38 @@ impl Setting {
         self.embedded.is_some()
     }
 
+    /// What may be handled again.
+    pub(super) fn repeatable(&self) -> Repeatable {
+        let session = Duration::from_secs(session(self.is_embedded()));
+        Repeatable { killed: COMMITTED_AFTER, lost: session + COMMITTED_AFTER }
+    }
+
     /// Where the brokers are.
     pub(super) fn brokers(&self) -> String {
         self.settings.kafka().brokers().to_owned()
     }
 }
 
+fn session(embedded: bool) -> u64 {
+    if embedded { SESSION.0 } else { SESSION.1 }
+}
+
 /// What all files have in common.
 fn common(bus: &str, brokers: &str, embedded: bool, properties: &[(String, String)]) -> String {
-    let session = if embedded { SESSION.0 } else { SESSION.1 };
+    let session = session(embedded);
     let mut text = format!(
         "[bus]\nname = {}\nbuckets = {BUCKETS}\nslots = 4\n\n\
          [kafka]\nbrokers = {}\nembedded = {embedded}\n\n\
-         [group]\nsession_timeout = \"{session}\"\nheartbeat = \"200ms\"\n\n\
+         [group]\nsession_timeout = \"{session}s\"\nheartbeat = \"200ms\"\n\n\
          [commit]\ninterval = \"{COMMIT_INTERVAL}\"\n\n\
+         [publisher]\nlinger = \"{LINGER}\"\n\n\
          [shutdown]\ngrace = \"15s\"\ndrain = \"5s\"\n",
         quoted(bus),
         quoted(brokers),
     );
-    if !properties.is_empty() {
-        text.push_str("\n[kafka.properties]\n");
-    }
-    for (name, value) in properties {
+    text.push_str("\n[kafka.properties]\n");
+    let compressed = ("compression.type".to_owned(), "zstd".to_owned());
+    for (name, value) in [&compressed].into_iter().filter(|_| embedded).chain(properties) {
         text.push_str(&format!("{} = {}\n", quoted(name), quoted(value)));
     }
     text

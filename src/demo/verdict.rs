@@ -11,8 +11,8 @@
 //!   superseded may have been skipped;
 //! - within a tenure the messages of a resource come in the order of their offsets and without a gap, and a tenure
 //!   begins nowhere behind what the ones before it had handled: repeats may go back, but never skip;
-//! - a message comes again only if its tenure had ended without order (a kill, a lost bucket), and only if it was
-//!   handled shortly before: what had been finished since the last commit may be repeated, nothing else;
+//! - a message comes again only if its tenure had ended without order, and only if it was handled shortly before: what
+//!   had been finished since the last commit may be repeated, nothing else ([`Repeatable`]);
 //! - an epoch belongs to one process, and no process goes back to an earlier one, or goes on after `released`;
 //! - every line is about a message that was sent, where its receipt says it is.
 
@@ -141,6 +141,16 @@ pub struct Finding {
     pub text: String,
 }
 
+/// How long before the end of a tenure without order a message may have been handled that comes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repeatable {
+    /// Before a kill: the time between two commits, and what a commit takes.
+    pub killed: Duration,
+    /// Before the last message of a tenure that was lost: its owner was out of touch with the group and could commit
+    /// nothing, but goes on for a session time-out before it holds back.
+    pub lost: Duration,
+}
+
 /// What is to be said about a show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
@@ -184,10 +194,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Judges a show. `repeatable` is how long before a tenure's end without order a message may have been handled
-/// that is handled again: the time between two commits, and what a commit takes.
+/// Judges a show.
 #[must_use]
-pub fn judge(account: &Account, repeatable: Duration) -> Verdict {
+pub fn judge(account: &Account, repeatable: Repeatable) -> Verdict {
     let mut judge = Judge::new(account, repeatable);
     judge.collect();
     for (process, transcript) in account.transcripts.iter().enumerate() {
@@ -212,7 +221,7 @@ struct Delivery {
 
 struct Judge<'a> {
     account: &'a Account,
-    repeatable: Duration,
+    repeatable: Repeatable,
     verdict: Verdict,
     /// Records by bucket and offset.
     places: HashMap<(u16, i64), usize>,
@@ -222,12 +231,12 @@ struct Judge<'a> {
     tenures: BTreeMap<(u16, u64), Vec<Delivery>>,
     /// Which process an epoch belongs to.
     owners: BTreeMap<(u16, u64), usize>,
-    /// When tenures ended without order.
-    broken: BTreeMap<(u16, u64), Duration>,
+    /// When tenures ended without order, and how long before that what is repeated may have been handled.
+    broken: BTreeMap<(u16, u64), (Duration, Duration)>,
 }
 
 impl<'a> Judge<'a> {
-    fn new(account: &'a Account, repeatable: Duration) -> Self {
+    fn new(account: &'a Account, repeatable: Repeatable) -> Self {
         let mut places = HashMap::new();
         let mut last: HashMap<(u16, &str), i64> = HashMap::new();
         for (index, record) in account.accepted.iter().enumerate() {
@@ -318,7 +327,9 @@ impl<'a> Judge<'a> {
                 Line::Acquired { .. } => open.insert((bucket, epoch)),
                 Line::Released { lost, .. } => {
                     if *lost {
-                        self.broken.insert((bucket, epoch), *at);
+                        let last = self.tenures.get(&(bucket, epoch)).and_then(|lines| lines.last());
+                        let last = last.map_or(*at, |delivery| delivery.at);
+                        self.broken.insert((bucket, epoch), (last, self.repeatable.lost));
                     }
                     open.remove(&(bucket, epoch))
                 }
@@ -332,7 +343,8 @@ impl<'a> Judge<'a> {
             }
         }
         if let End::Killed(at) = transcript.end {
-            self.broken.extend(open.into_iter().map(|tenure| (tenure, at)));
+            let end = (at, self.repeatable.killed);
+            self.broken.extend(open.into_iter().map(|tenure| (tenure, end)));
         }
     }
 
@@ -372,22 +384,17 @@ impl<'a> Judge<'a> {
                 continue;
             };
             let Some(record) = self.record(delivery.record) else { continue };
-            let ended = self.broken.get(&(record.bucket, last.epoch));
-            let allowed = last.epoch != delivery.epoch
-                && ended.is_some_and(|ended| ended.saturating_sub(last.at) <= self.repeatable);
-            if allowed {
-                self.verdict.repeated += 1;
-                continue;
-            }
-            let why = match ended {
+            let ended = self.broken.get(&(record.bucket, last.epoch)).copied();
+            let before_end = ended.map(|(end, most)| (end.saturating_sub(last.at), most));
+            let why = match before_end {
                 _ if last.epoch == delivery.epoch => "twice in one epoch".to_owned(),
                 None => format!("after epoch {} had ended in good order", last.epoch),
-                Some(ended) => {
-                    format!(
-                        "although that was {:?} before epoch {}'s end",
-                        ended.saturating_sub(last.at),
-                        last.epoch
-                    )
+                Some((time, most)) if time > most => {
+                    format!("although that was {time:?} before epoch {}'s end", last.epoch)
+                }
+                Some(_) => {
+                    self.verdict.repeated += 1;
+                    continue;
                 }
             };
             let (first, again) = (self.name(last.process), self.name(delivery.process));

@@ -5,11 +5,13 @@
 //! knows which topics a bus needs; that is `topics`'.
 
 mod client;
+mod describe;
 mod error;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use client::Served;
+pub use describe::{ClusterInfo, GroupInfo, GroupState, Member, Operation, Operations};
 pub use error::AdminError;
 use rdkafka::{
     admin::{AdminOptions, NewTopic, TopicReplication},

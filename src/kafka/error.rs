@@ -54,6 +54,18 @@ impl Error {
         self.rdkafka_code() == Some(Code::MessageTimedOut)
     }
 
+    /// Whether the coordinator does not know this member of the group any more.
+    #[must_use]
+    pub fn is_unknown_member(&self) -> bool {
+        self.rdkafka_code() == Some(Code::UnknownMemberId)
+    }
+
+    /// Whether the group is rebalancing, or has just done so.
+    #[must_use]
+    pub fn is_rebalance(&self) -> bool {
+        matches!(self.rdkafka_code(), Some(Code::IllegalGeneration | Code::RebalanceInProgress))
+    }
+
     /// Whether it is the record itself that was refused, by its size or contents.
     #[must_use]
     pub fn blames_record(&self) -> bool {

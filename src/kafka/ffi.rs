@@ -1,14 +1,19 @@
 //! The calls into librdkafka that rdkafka's safe interface lacks. The only module with `unsafe`.
 #![allow(unsafe_code, reason = "each call has its safety comment")]
 
+mod cluster;
 mod describe;
+mod groups;
+mod request;
 
 use std::{
     ffi::{CStr, c_char, c_void},
     ptr,
 };
 
+pub(super) use cluster::{describe_cluster, topic_operations};
 pub(super) use describe::{Resource, describe_configs};
+pub(super) use groups::{MemberAnswer, describe_group};
 use rdkafka::{ClientContext, bindings, client::Client, config::RDKafkaLogLevel, message::BorrowedMessage};
 
 /// Calls `each` with every header's name and value.

@@ -87,6 +87,31 @@ impl LogReader {
         }
     }
 
+    /// The position of the first record whose timestamp is `time` or later, in milliseconds since the Unix epoch;
+    /// `None` where there is none.
+    ///
+    /// # Errors
+    /// When no broker answered in time, or the partition does not exist.
+    pub fn position_at(
+        &self,
+        topic: &str,
+        bucket: Bucket,
+        time: i64,
+        timeout: Duration,
+    ) -> Result<Option<NextOffset>, Error> {
+        let consumer = self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |error| Error::new(format!("asking {topic}-{bucket} for an offset by its time"), error);
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, bucket.partition(), Offset::Offset(time)).map_err(failed)?;
+        let found = consumer.offsets_for_times(list, timeout).map_err(failed)?;
+        let Some(found) = found.find_partition(topic, bucket.partition()) else { return Ok(None) };
+        found.error().map_err(failed)?;
+        match found.offset() {
+            Offset::Offset(offset) => Ok(NextOffset::new(offset)),
+            _ => Ok(None),
+        }
+    }
+
     /// Reads a partition `(topic, bucket)` from `from` until the reader stands at `to` or beyond, and gives
     /// every record below `to` to `each`.
     ///

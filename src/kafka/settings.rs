@@ -123,6 +123,13 @@ impl Settings {
         &self.brokers
     }
 
+    /// Whether this process's clients are known to the brokers by its own name: not where the property `client.id`
+    /// says otherwise.
+    #[must_use]
+    pub fn clients_have_own_name(&self) -> bool {
+        !self.properties.contains_key("client.id")
+    }
+
     /// Whether the brokers are librdkafka's mock cluster.
     #[must_use]
     pub fn embedded(&self) -> bool {

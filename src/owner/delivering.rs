@@ -17,7 +17,7 @@ use crate::{
     kafka::{Committed, GroupMetadata, Refusal},
     model::{
         Bucket, Buckets, Claim, DeadLetter, Decoded, Epoch, Kind, Notification, Outgoing, Record, RecordKey,
-        RecordOffset, Why,
+        RecordOffset, Why, chain,
     },
     telemetry::{BucketMetrics, Metrics},
 };
@@ -287,7 +287,7 @@ impl<H: Handler> Delivering<H> {
                 (Order::Skip, Item::Bare(Arc::new(record), Arc::from("")))
             }
             Decoded::Undecodable(record, why) => {
-                let why = super::poll::DisplayChain(&why).to_string();
+                let why = chain(&why);
                 (Order::Undecodable, Item::Bare(Arc::new(record), Arc::from(why)))
             }
         }

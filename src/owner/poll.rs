@@ -15,7 +15,7 @@ use super::{
 use crate::{
     engine::{Setback, Token},
     kafka::{GroupConsumer, Polled},
-    model::{Bucket, NextOffset, Record},
+    model::{Bucket, NextOffset, Record, chain},
 };
 
 /// How long one poll waits; also how long a request waits at most.
@@ -75,7 +75,7 @@ impl PollLoop {
                 Polled::Record(record) => self.hand_over(record),
                 Polled::Nothing => break,
                 Polled::Trouble(error) => {
-                    tracing::warn!(error = %DisplayChain(&error), "polling reported an error");
+                    tracing::warn!(error = chain(&error), "polling reported an error");
                 }
                 Polled::OutOfRange(error) => self.out_of_range(&error),
                 Polled::Fatal(error) => return Err(Error::Member(error)),
@@ -109,9 +109,11 @@ impl PollLoop {
                 self.pause(bucket);
             }
             Request::Commit { bucket, committed, reply } => {
+                // Callbacks run on this thread only, so the version is the one that the commit was made with.
+                let version = self.shared.snapshot().version();
                 let result = self.consumer.commit_plainly(bucket, &committed).map_err(|error| {
-                    tracing::warn!(error = %DisplayChain(&error), "the embedded broker refused an offset");
-                    Setback::Aborted
+                    tracing::warn!(error = chain(&error), "the embedded broker refused an offset");
+                    setback(&error, version)
                 });
                 answer(reply, result);
             }
@@ -124,7 +126,7 @@ impl PollLoop {
         }
         let sought = self.consumer.seek(bucket, offset, SEEK).and_then(|()| self.consumer.resume(bucket));
         if let Err(error) = sought {
-            tracing::warn!(%bucket, error = %DisplayChain(&error), "the bucket could not be sought");
+            tracing::warn!(%bucket, error = chain(&error), "the bucket could not be sought");
             return Err(Setback::Aborted);
         }
         self.open.insert(bucket, token);
@@ -158,7 +160,7 @@ impl PollLoop {
             if self.open.get(&bucket).copied() == self.shared.snapshot().token(bucket)
                 && let Err(error) = self.consumer.resume(bucket)
             {
-                tracing::warn!(%bucket, error = %DisplayChain(&error), "the bucket could not be resumed");
+                tracing::warn!(%bucket, error = chain(&error), "the bucket could not be resumed");
             }
         }
     }
@@ -173,7 +175,7 @@ impl PollLoop {
 
     fn pause(&self, bucket: Bucket) {
         if let Err(error) = self.consumer.pause(bucket) {
-            tracing::warn!(%bucket, error = %DisplayChain(&error), "the bucket could not be paused");
+            tracing::warn!(%bucket, error = chain(&error), "the bucket could not be paused");
         }
     }
 
@@ -181,7 +183,7 @@ impl PollLoop {
     /// and its takeover finds out.
     fn out_of_range(&mut self, error: &crate::kafka::Error) {
         tracing::error!(
-            error = %DisplayChain(error),
+            error = chain(error),
             "a bucket's position is not in its log; its buckets are taken over anew"
         );
         let mut snapshot = self.shared.snapshot();
@@ -194,17 +196,13 @@ impl PollLoop {
     }
 }
 
-/// An error with its causes, on one line.
-pub(super) struct DisplayChain<'a>(pub(super) &'a dyn std::error::Error);
-
-impl std::fmt::Display for DisplayChain<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
+/// What a refused plain commit means, as in a transaction.
+fn setback(error: &crate::kafka::Error, version: u64) -> Setback {
+    if error.is_unknown_member() {
+        Setback::UnknownMember { version }
+    } else if error.is_rebalance() {
+        Setback::Rebalancing { version }
+    } else {
+        Setback::Aborted
     }
 }

@@ -10,13 +10,13 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{poll::DisplayChain, readers::Readers, shared::answer};
+use super::{readers::Readers, shared::answer};
 use crate::{
     engine::{Reading, Setback, Ticket},
     kafka::{
         Committed, GroupMetadata, Refusal, Settings, Transaction, TransactionError, TransactionalProducer,
     },
-    model::{Bucket, Outgoing},
+    model::{Bucket, Outgoing, chain},
     telemetry::Metrics,
 };
 
@@ -158,7 +158,7 @@ impl Writer {
         }
         let refused = match error {
             TransactionError::Refused { index, refusal, error } => {
-                Some((*index, refusal.clone(), DisplayChain(error).to_string()))
+                Some((*index, refusal.clone(), chain(error)))
             }
             _ => None,
         };
@@ -166,7 +166,7 @@ impl Writer {
     }
 
     fn log<T>(&self, what: &str, error: &dyn std::error::Error, result: T) -> T {
-        tracing::warn!(bucket = %self.bucket, what, error = %DisplayChain(error), "a step did not succeed");
+        tracing::warn!(bucket = %self.bucket, what, error = chain(error), "a step did not succeed");
         result
     }
 }

@@ -101,7 +101,7 @@ fn line(value: &impl Serialize) -> Vec<u8> {
 
 /// The data as JSON, if it is said to be JSON and is; without white space, so that it fits on a line, and
 /// otherwise untouched: numbers keep their digits.
-fn json_data<'a>(content_type: Option<&str>, data: &'a [u8]) -> Option<Cow<'a, RawValue>> {
+pub(crate) fn json_data<'a>(content_type: Option<&str>, data: &'a [u8]) -> Option<Cow<'a, RawValue>> {
     if !content_type.is_some_and(is_json) {
         return None;
     }

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Action, Config, DEAD_LETTER_MARGIN, DEFAULT_MESSAGE_LIMIT, Defaults, Error, Found, Mismatch, TopicSpec,
-    Verified, expected, judge, judge_limits,
+    Verified, Warning, expected, judge, judge_limits,
 };
 use crate::{
     kafka::{Admin, AdminError, Configs, Created, Layout, Settings, TopicPlan},
@@ -57,6 +57,39 @@ pub async fn verify(config: &Config, kafka: &Settings, timeout: Duration) -> Res
     verified(&admin, &expected(config), kafka.embedded()).await
 }
 
+/// Looks at every topic by itself, for those who want to know all that is wrong and not only the first: each as it should
+/// be, with what was found. Creates nothing.
+///
+/// Each call to Kafka takes `timeout` at most. Dropping the future has no effect on Kafka.
+///
+/// # Errors
+/// [`Error::Client`] when librdkafka does not take the client's settings.
+pub async fn inspect(
+    config: &Config,
+    kafka: &Settings,
+    timeout: Duration,
+) -> Result<Vec<(TopicSpec, Result<Vec<Warning>, Error>)>, Error> {
+    let admin = client(kafka, timeout)?;
+    let (mut inspected, mut notifications) = (Vec::new(), None);
+    for spec in expected(config) {
+        let found = found(&admin, &spec, kafka.embedded()).await;
+        let judged = found.and_then(|found| {
+            let warnings = judge(&spec, &found)?;
+            let limit = found.configs.as_ref().map(limit);
+            if spec.name == config.bus.notifications() {
+                notifications = limit;
+            } else if let (Some(one), Some(other)) = (notifications, limit)
+                && spec.name == config.bus.dead_letters()
+            {
+                judge_limits((&config.bus.notifications(), one), (&spec.name, other))?;
+            }
+            Ok(warnings)
+        });
+        inspected.push((spec, judged));
+    }
+    Ok(inspected)
+}
+
 /// Verifies only that `topics` are there with one partition per bucket: for those who look at a bus without taking
 /// part in it. Works with the embedded broker too.
 ///
@@ -95,10 +128,9 @@ async fn verified(admin: &Admin, specs: &[TopicSpec], embedded: bool) -> Result<
     }
     let (mut limits, mut warnings) = (Vec::with_capacity(specs.len()), Vec::new());
     for spec in specs {
-        let layout = layout(admin, spec).await?;
-        let configs = if embedded { None } else { Some(configs(admin, spec).await?) };
-        limits.push((spec.name.as_str(), configs.as_ref().map_or(DEFAULT_MESSAGE_LIMIT, limit)));
-        warnings.extend(judge(spec, &Found { layout, configs })?);
+        let found = found(admin, spec, embedded).await?;
+        limits.push((spec.name.as_str(), found.configs.as_ref().map_or(DEFAULT_MESSAGE_LIMIT, limit)));
+        warnings.extend(judge(spec, &found)?);
     }
     // Notifications come first, dead letters last.
     let (Some(&notifications), Some(&dead_letters)) = (limits.first(), limits.last()) else {
@@ -187,6 +219,12 @@ async fn known_to_all(admin: &Admin, created: &[TopicSpec]) -> Result<(), Error>
         }
     }
     Ok(())
+}
+
+async fn found(admin: &Admin, spec: &TopicSpec, embedded: bool) -> Result<Found, Error> {
+    let layout = layout(admin, spec).await?;
+    let configs = if embedded { None } else { Some(configs(admin, spec).await?) };
+    Ok(Found { layout, configs })
 }
 
 async fn layout(admin: &Admin, spec: &TopicSpec) -> Result<Layout, Error> {

@@ -3,8 +3,10 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::Read as _,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -19,8 +21,8 @@ use crate::support::{
     process::{Process, eventually},
 };
 
-/// "A minute or so", and as much again for a machine that does other things too.
-const SHOW: Duration = Duration::from_secs(150);
+/// "A minute or so", and more for a machine that does other things too.
+const SHOW: Duration = Duration::from_secs(240);
 
 /// How long a moment may take.
 const SOON: Duration = Duration::from_secs(30);
@@ -246,4 +248,32 @@ fn a_message_that_no_dispatcher_sent_makes_the_verdict_bad() {
     demo.until("logs are left in", SOON);
     assert_eq!(demo.folder(), Some(folder));
     assert_eq!(demo.children(), [0; 0]);
+}
+
+#[test]
+fn the_guard_ends_whoever_joined_its_group_and_deletes_only_a_demos_folder() {
+    for (marker, deleted) in [(".control-bus-demo", true), ("other", false)] {
+        let files = tempfile::tempdir().unwrap();
+        let folder = files.path().join("show");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(marker), "").unwrap();
+        let mut guard = Command::new(env!("CARGO_BIN_EXE_control-bus"));
+        guard.arg("demo-guard").arg(&folder).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut guard = guard.spawn().unwrap();
+        let mut ready = [0];
+        guard.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        let id = Pid::from_raw(guard.id().try_into().unwrap());
+        // Nothing but a signal ends it within this test.
+        let mut member = Command::new("sleep");
+        let mut member = member.arg("100").process_group(id.as_raw()).stdout(Stdio::null()).spawn().unwrap();
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+            kill(id, signal).unwrap();
+        }
+        assert_eq!((guard.try_wait().unwrap(), member.try_wait().unwrap()), (None, None));
+        drop(guard.stdin.take());
+        let ended = eventually("the member's end", SOON, &[], || member.try_wait().unwrap());
+        assert_eq!(ended.signal(), Some(9));
+        assert_eq!(guard.wait().unwrap().signal(), Some(9));
+        assert_eq!(!folder.exists(), deleted);
+    }
 }

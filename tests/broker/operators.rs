@@ -1,5 +1,11 @@
 //! The operator's commands against a real broker: what they tell is what the topics hold.
 
+mod check;
+mod permissions;
+mod send;
+mod tail;
+mod watch;
+
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use control_bus::{
@@ -187,7 +193,7 @@ fn message(resource: &str, kind: Kind, id: &str) -> Message {
 async fn printed(fixture: &Fixture, arguments: &str) -> (String, Result<bool, Error>) {
     use clap::Parser as _;
     let arguments = format!("control-bus {arguments} --config unused");
-    let cli = Cli::try_parse_from(arguments.split(' ')).unwrap();
+    let cli = Cli::try_parse_from(arguments.split_whitespace()).unwrap();
     let mut out = Vec::new();
     let result = cli::execute(&cli.command, &fixture.target, async || Ok(fixture), &mut out).await;
     (String::from_utf8(out).unwrap(), result)
@@ -239,7 +245,7 @@ async fn buckets_tell_owner_and_lag_each() {
     fixture.commit(first, 2).await;
     assert_eq!(lag().await, (1, 3, Some(true)));
     let (plain, _) = printed(&fixture, "buckets --output plain").await;
-    assert_eq!(plain.lines().nth(1), Some(&*format!("0\tcontroller1\t1\ttrue\t{NOW}\t2\t3\t1")));
+    assert_eq!(plain.lines().nth(1), Some(&*format!("0\tcontroller1\t1\ttrue\t{NOW}\t2\t3\t1\t\t0")));
 }
 
 #[tokio::test]

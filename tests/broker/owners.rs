@@ -29,7 +29,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// `group.session_timeout` of every member here.
-pub(crate) const SESSION: Duration = Duration::from_secs(2);
+pub(crate) const SESSION: Duration = crate::fleet::SESSION;
 
 /// A bus of a test's own, with its topics.
 pub(crate) struct Fixture {

@@ -14,7 +14,7 @@ use control_bus::{
 };
 
 use crate::{
-    fleet::{Fleet, Random, SESSION, STEP, TAKEOVER, long, pass},
+    fleet::{Fleet, Random, STEP, assert_quick, long, pass},
     support::{
         kafka::shared,
         process::{Line, eventually},
@@ -31,10 +31,11 @@ fn an_owner_that_was_stopped_commits_nothing_more_and_recovers_by_itself() {
     let paused = fleet.pause(first);
     let second = fleet.add("controller2");
     fleet.until_owners(|owners| owners == [second; 2]);
+    let mut takeovers = Vec::new();
     for bucket in 0..2 {
         let (_, at) = fleet.until_acquired(bucket, 1);
         println!("bucket {bucket} was taken over after {:?}", at - paused);
-        assert!(at - paused <= SESSION + TAKEOVER + Duration::from_secs(1), "it had to start as well");
+        takeovers.push(at - paused);
     }
     fleet.until_handled(50);
     fleet.resume(first);
@@ -49,6 +50,7 @@ fn an_owner_that_was_stopped_commits_nothing_more_and_recovers_by_itself() {
     fleet.until_handled(50);
     fleet.runs[first].until_ready(STEP);
     assert!(fleet.runs[first].is_running(), "the same process");
+    assert_quick(&takeovers);
     fleet.finish();
 }
 
@@ -66,6 +68,7 @@ fn an_owner_stopped_in_the_middle_of_a_transaction_holds_nobody_up() {
         fleet.add(name);
     }
     let rounds = if long() { 20 } else { 4 };
+    let mut takeovers = Vec::new();
     for round in 0..rounds {
         fleet.until_handled(20);
         let (epoch, owner) = fleet.owners()[0].unwrap();
@@ -82,7 +85,7 @@ fn an_owner_stopped_in_the_middle_of_a_transaction_holds_nobody_up() {
         let (next, at) = fleet.until_acquired(0, epoch);
         println!("round {round}: controller{} took over after {:?}", next + 1, at - paused);
         assert_ne!(next, owner);
-        assert!(at - paused <= SESSION + TAKEOVER, "{:?}", at - paused);
+        takeovers.push(at - paused);
         fleet.until_handled(20);
         fleet.resume(owner);
         let stopped = &fleet.runs[owner];
@@ -95,6 +98,7 @@ fn an_owner_stopped_in_the_middle_of_a_transaction_holds_nobody_up() {
         });
         fleet.runs[owner].until_ready(STEP);
     }
+    assert_quick(&takeovers);
     fleet.finish();
 }
 
@@ -104,6 +108,7 @@ fn an_owner_killed_while_it_takes_over_is_replaced() {
     let mut fleet = Fleet::new("stops-takeover", 1);
     let mut standing = vec![fleet.add("controller1"), fleet.add("controller2"), fleet.add("controller3")];
     let rounds = if long() { 12 } else { 3 };
+    let mut takeovers = Vec::new();
     for round in 0..rounds {
         fleet.until_handled(20);
         let (epoch, owner) = fleet.owners()[0].unwrap();
@@ -121,12 +126,13 @@ fn an_owner_killed_while_it_takes_over_is_replaced() {
         let at = fleet.until_acquired_by(last, 0, epoch);
         let waited = at.saturating_duration_since(killed);
         println!("round {round}: taken over {waited:?} after the heir was killed");
-        assert!(waited <= SESSION + TAKEOVER, "{waited:?}");
+        takeovers.push(waited);
         for name in ["a", "b"] {
             standing.push(fleet.add(&format!("controller-{round}{name}")));
         }
         fleet.runs[last].until_ready(STEP);
     }
+    assert_quick(&takeovers);
     fleet.finish();
 }
 

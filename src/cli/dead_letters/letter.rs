@@ -3,12 +3,15 @@
 use serde::Serialize;
 
 use crate::{
-    cli::{Row, output::cell},
+    cli::{
+        Row,
+        output::{brief, cell},
+    },
     model::{Attribute, Provenance, Record},
 };
 
 /// A dead letter; what a record lacks is `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Letter {
     /// The bucket.
     pub bucket: u16,
@@ -37,7 +40,7 @@ pub struct Letter {
     pub data_missing: bool,
     /// Kafka's timestamp, to sort by.
     #[serde(skip)]
-    pub(super) timestamp: Option<i64>,
+    pub(in crate::cli) timestamp: Option<i64>,
 }
 
 impl Letter {
@@ -81,7 +84,7 @@ impl Row for Letter {
             cell(self.reason.as_deref()),
             cell(self.attempts),
             cell(self.origin_offset),
-            cell(self.time.as_deref()),
+            cell(self.time.as_deref().map(|time| brief(time, 0))),
         ]
     }
 }

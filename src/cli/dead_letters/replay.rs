@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{Selection, draft::Drafting, newest::Newest};
 use crate::{
-    cli::{Error, Row, Target, output::cell},
+    cli::{Error, Row, Target, Tone, output::cell},
     kafka::{self, Isolation, LogReader},
     model::{Attribute, Bucket, ErrorKind, NextOffset, Outgoing, Record, RecordOffset},
     topics,
@@ -94,6 +94,11 @@ impl Row for Answer {
             cell(self.new_offset),
             cell(self.detail.as_deref()),
         ]
+    }
+
+    fn tone(&self) -> Option<(usize, Tone)> {
+        const OUTCOME: usize = 3;
+        (!self.is_settled()).then_some((OUTCOME, Tone::Bad))
     }
 }
 

@@ -90,7 +90,7 @@ impl Selection {
 }
 
 /// The bucket with this number.
-pub(super) fn bucket_of(number: u16, buckets: Buckets) -> Result<Bucket, Error> {
+pub(in crate::cli) fn bucket_of(number: u16, buckets: Buckets) -> Result<Bucket, Error> {
     buckets.get(number).ok_or(Error::NoBucket { found: number, buckets: buckets.count() })
 }
 

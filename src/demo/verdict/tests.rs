@@ -1,6 +1,7 @@
 use super::*;
 
-const REPEATABLE: Duration = Duration::from_millis(500);
+const REPEATABLE: Repeatable =
+    Repeatable { killed: Duration::from_millis(500), lost: Duration::from_millis(4000) };
 
 /// A show that is put together by hand. Times are in milliseconds.
 #[derive(Default)]
@@ -114,12 +115,24 @@ fn what_a_kill_interrupts_may_come_again() {
 }
 
 #[test]
-fn a_lost_bucket_is_like_a_kill() {
+fn what_a_lost_tenure_could_not_commit_may_come_again() {
     let tenures = |lost| {
         Played::with_events(3).tenure("a", 1, 0, &[0, 1]).released(1, 100, lost).tenure("b", 2, 200, &[1, 2])
     };
     assert_eq!(tenures(true).broken(), []);
     assert_eq!(tenures(false).broken(), [Rule::Duplicated]);
+    let slow = |second| {
+        let played = Played::with_events(3);
+        let lines = vec![
+            (0, Line::Acquired { bucket: 0, epoch: 1 }),
+            (1, played.handled(0, 1)),
+            (second, played.handled(1, 1)),
+        ];
+        // However late it is noticed.
+        played.process("a", lines).released(1, 60_000, true).tenure("b", 2, 60_000, &[0, 1, 2])
+    };
+    assert_eq!(slow(4001).broken(), []);
+    assert_eq!(slow(4002).broken(), [Rule::Duplicated]);
 }
 
 #[test]

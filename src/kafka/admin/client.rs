@@ -70,10 +70,30 @@ impl ClientContext for Remembering {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         // librdkafka's name for what ends a connection, or keeps it from being made.
         if facility == "FAIL" {
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.to_owned());
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(for_people(message).to_owned());
         }
         self.context.log(level, facility, message);
     }
 
     fn stats_raw(&self, _: &[u8]) {}
+}
+
+/// A log line without what only librdkafka's own developers read: its thread's name in front, and its counts behind.
+fn for_people(message: &str) -> &str {
+    let rest = message.strip_prefix("[thrd:").and_then(|rest| rest.split_once("]: "));
+    let rest = rest.map_or(message, |(_, rest)| rest);
+    rest.split_once(" (after ").map_or(rest, |(rest, _)| rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connections_end_is_told_in_few_words() {
+        let line = "[thrd:a:1/bootstrap]: a:1/bootstrap: Connect to ipv4#1.2.3.4:1 failed: Connection refused (after 0ms \
+                    in state CONNECT, 1 identical error(s) suppressed)";
+        assert_eq!(for_people(line), "a:1/bootstrap: Connect to ipv4#1.2.3.4:1 failed: Connection refused");
+        assert_eq!(for_people("anything else"), "anything else");
+    }
 }

@@ -1,11 +1,7 @@
 //! Describing settings: rdkafka's own call does not tell a resource's error, so that a topic which is missing, or which
 //! this user may not see, looks like one without settings.
 
-use std::{
-    ffi::{CStr, CString, c_char},
-    ptr,
-    time::Duration,
-};
+use std::{ffi::CString, time::Duration};
 
 use rdkafka::{
     ClientContext,
@@ -13,6 +9,8 @@ use rdkafka::{
     client::Client,
     error::{KafkaError, RDKafkaErrorCode as Code},
 };
+
+use super::request::{Event, Owned, Request, ask, checked, list, text};
 
 /// What has settings.
 #[derive(Debug, Clone, Copy)]
@@ -42,135 +40,47 @@ pub(in crate::kafka) fn describe_configs<C: ClientContext>(
     // SAFETY: the name is ended by a zero byte and is copied.
     let resource = unsafe { bindings::rd_kafka_ConfigResource_new(kind, name.as_ptr()) };
     let resource = Owned::new(resource, bindings::rd_kafka_ConfigResource_destroy)?;
-    let options = options(client, broker, timeout)?;
-    // SAFETY: the client is alive for the whole function, as is what was made from it.
-    let queue = unsafe { bindings::rd_kafka_queue_new(client.native_ptr()) };
-    let queue = Owned::new(queue, bindings::rd_kafka_queue_destroy)?;
-    let mut list = [resource.pointer];
-    // SAFETY: all are alive; the request copies what it needs of them.
-    unsafe {
-        bindings::rd_kafka_DescribeConfigs(
-            client.native_ptr(),
-            list.as_mut_ptr(),
-            list.len(),
-            options.pointer,
-            queue.pointer,
-        );
-    }
-    // The request itself ends with its time-out, a little before.
-    let patience = milliseconds(timeout).saturating_add(1000);
-    // SAFETY: the queue is alive.
-    let event = unsafe { bindings::rd_kafka_queue_poll(queue.pointer, patience) };
-    if event.is_null() {
-        return Err(KafkaError::Global(Code::OperationTimedOut));
-    }
-    answer(&Owned::new(event, bindings::rd_kafka_event_destroy)?)
-}
-
-fn options<C: ClientContext>(
-    client: &Client<C>,
-    broker: Option<i32>,
-    timeout: Duration,
-) -> Result<Owned<bindings::rd_kafka_AdminOptions_t>, KafkaError> {
     let operation = Operation::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS;
-    // SAFETY: the client is alive.
-    let options = unsafe { bindings::rd_kafka_AdminOptions_new(client.native_ptr(), operation) };
-    let options = Owned::new(options, bindings::rd_kafka_AdminOptions_destroy)?;
-    let mut reason: [c_char; 256] = [0; 256];
-    // SAFETY: the options are alive, and the buffer has the size that is given with it.
-    let mut set = unsafe {
-        bindings::rd_kafka_AdminOptions_set_request_timeout(
-            options.pointer,
-            milliseconds(timeout),
-            reason.as_mut_ptr(),
-            reason.len(),
-        )
-    };
-    if let (Some(broker), bindings::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR) = (broker, set) {
-        // SAFETY: as above.
-        set = unsafe {
-            bindings::rd_kafka_AdminOptions_set_broker(
-                options.pointer,
-                broker,
-                reason.as_mut_ptr(),
-                reason.len(),
-            )
-        };
-    }
-    match Code::from(set) {
-        Code::NoError => Ok(options),
-        code => Err(KafkaError::Global(code)),
-    }
+    let mut resources = [resource.pointer];
+    let request = Request { operation, broker, authorized: false, timeout };
+    let event = ask(client, request, |client, options, queue| {
+        // SAFETY: all are alive; the request copies what it needs of them.
+        unsafe {
+            bindings::rd_kafka_DescribeConfigs(
+                client,
+                resources.as_mut_ptr(),
+                resources.len(),
+                options,
+                queue,
+            );
+        }
+    })?;
+    answer(&event)
 }
 
 /// Takes the answer about one resource apart.
-fn answer(event: &Owned<bindings::rd_kafka_event_t>) -> Result<Vec<(String, String)>, KafkaError> {
-    // SAFETY: the event is alive for the whole function, and with it all that is taken from it.
-    let code = Code::from(unsafe { bindings::rd_kafka_event_error(event.pointer) });
-    if code != Code::NoError {
-        return Err(KafkaError::Global(code));
-    }
-    // SAFETY: as above; for another kind of event the answer is null.
+fn answer(event: &Event) -> Result<Vec<(String, String)>, KafkaError> {
+    // SAFETY: the event is alive for the whole function, and with it all that is taken from it; for another kind of
+    // event the answer is null.
     let result = unsafe { bindings::rd_kafka_event_DescribeConfigs_result(event.pointer) };
     let mut count = 0;
     // SAFETY: as above.
     let resources = (!result.is_null())
         .then(|| unsafe { bindings::rd_kafka_DescribeConfigs_result_resources(result, &raw mut count) });
-    let Some(resources) = resources.filter(|list| !list.is_null() && count > 0) else {
-        return Err(KafkaError::Global(Code::BadMessage));
-    };
-    // SAFETY: the list has at least one entry.
-    let resource = unsafe { *resources };
+    let resources = list(resources.unwrap_or_default().cast_const(), count);
+    let resource = *resources.first().ok_or(KafkaError::Global(Code::BadMessage))?;
     // SAFETY: as above.
-    let code = Code::from(unsafe { bindings::rd_kafka_ConfigResource_error(resource) });
-    if code != Code::NoError {
-        return Err(KafkaError::Global(code));
-    }
+    checked(unsafe { bindings::rd_kafka_ConfigResource_error(resource) })?;
     let mut count = 0;
     // SAFETY: as above.
     let entries = unsafe { bindings::rd_kafka_ConfigResource_configs(resource, &raw mut count) };
-    if entries.is_null() {
-        return Ok(Vec::new());
-    }
-    // SAFETY: the list has `count` entries.
-    let entries = unsafe { std::slice::from_raw_parts(entries, count) };
-    Ok(entries.iter().filter_map(|entry| named(*entry)).collect())
+    Ok(list(entries.cast_const(), count).iter().filter_map(|entry| named(*entry)).collect())
 }
 
 /// A setting's name and value; `None` for a secret, whose value Kafka does not tell.
 fn named(entry: *const bindings::rd_kafka_ConfigEntry_t) -> Option<(String, String)> {
     // SAFETY: the entry belongs to an event that is alive, and its texts are null or ended by a zero byte.
-    let text = |text: *const c_char| {
-        (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
-    };
-    // SAFETY: as above.
     let (name, value) =
         unsafe { (bindings::rd_kafka_ConfigEntry_name(entry), bindings::rd_kafka_ConfigEntry_value(entry)) };
     Some((text(name)?, text(value)?))
-}
-
-fn milliseconds(timeout: Duration) -> i32 {
-    i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX)
-}
-
-/// Something that librdkafka made for us, given back at the drop.
-struct Owned<T> {
-    pointer: *mut T,
-    destroy: unsafe extern "C" fn(*mut T),
-}
-
-impl<T> Owned<T> {
-    fn new(pointer: *mut T, destroy: unsafe extern "C" fn(*mut T)) -> Result<Self, KafkaError> {
-        if ptr::eq(pointer, ptr::null()) {
-            return Err(KafkaError::Global(Code::CriticalSystemResource));
-        }
-        Ok(Self { pointer, destroy })
-    }
-}
-
-impl<T> Drop for Owned<T> {
-    fn drop(&mut self) {
-        // SAFETY: the pointer is ours, was made by the function that `destroy` goes with, and is not used again.
-        unsafe { (self.destroy)(self.pointer) };
-    }
 }

@@ -1,6 +1,6 @@
 //! The answers, as lines, in the order of the input.
 
-use std::{error::Error as _, future::Future, io, task::Poll};
+use std::{future::Future, io, task::Poll};
 
 use serde::Serialize;
 use tokio::{
@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{Error, Summary, input::Bad};
 use crate::{
-    model::{ErrorKind, ResourceKey},
+    model::{ErrorKind, ResourceKey, chain},
     publisher::{Pending, PublishError, Receipt},
 };
 
@@ -110,7 +110,7 @@ async fn answer(
         }
         Err(error) => {
             let (kind, id) = (word(error.kind()), Some(error.id()));
-            let failed = Failed { error: with_causes(&error), error_kind: kind, line: slot.line, id };
+            let failed = Failed { error: chain(&error), error_kind: kind, line: slot.line, id };
             serde_json::to_writer(line, &Answer::Failed(failed))?;
             Ok(false)
         }
@@ -155,16 +155,4 @@ fn word(kind: ErrorKind) -> &'static str {
         ErrorKind::Retryable => "retryable",
         ErrorKind::Fatal | ErrorKind::Fenced => "fatal",
     }
-}
-
-/// The error and its causes, in one line.
-fn with_causes(error: &PublishError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

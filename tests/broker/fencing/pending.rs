@@ -10,7 +10,10 @@ use rdkafka::{
 };
 
 use super::{CALL, client, committed, members::Plain, metadata_of, offset, producer, stranger};
-use crate::owners::{Fixture, PATIENCE, Recorder, SESSION, until};
+use crate::{
+    fleet::assert_quick,
+    owners::{Fixture, PATIENCE, Recorder, until},
+};
 
 /// What the stopped owner had sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,8 +97,18 @@ async fn hazard_records_sent_before_a_stop_hide_what_follows_and_are_committed_a
     assert_eq!(next.partitions(), [0]);
 }
 
-/// Stops an owner in the middle of a transaction; a controller takes over in time, and the transaction is void.
+/// Stops an owner in the middle of a transaction; a controller takes over in time, and the transaction is void. Three
+/// times, so that other work on the machine does not count.
 async fn takes_over(test: &str, sent: Sent) {
+    let mut takeovers = Vec::new();
+    for _ in 0..3 {
+        takeovers.push(takeover(test, sent).await);
+    }
+    assert_quick(&takeovers);
+}
+
+/// One of them; the time from the stop until the new owner was ready.
+async fn takeover(test: &str, sent: Sent) -> Duration {
     let fixture = Fixture::new(test, 1).await;
     let bucket = fixture.bucket(0);
     for number in 0..3 {
@@ -106,8 +119,6 @@ async fn takes_over(test: &str, sent: Sent) {
     let owner = fixture.start("owner", &handler);
     owner.until_ready(bucket).await;
     let waited = zombie.stopped.elapsed();
-    println!("{sent:?}: ready {waited:?} after the stop");
-    assert!(waited <= SESSION + Duration::from_secs(3), "{waited:?}");
 
     let error = zombie.producer.commit_transaction(CALL).unwrap_err();
     let fatal = zombie.producer.client().fatal_error();
@@ -123,6 +134,7 @@ async fn takes_over(test: &str, sent: Sent) {
     fixture.read(&fixture.bus.commands(), bucket, |key, _| panic!("a void command: {key:?}"));
     owner.stop().await;
     drop(zombie.member);
+    waited
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    fleet::{Fleet, Random, STEP, TAKEOVER, long, pass},
+    fleet::{BUSY, Fleet, Random, STEP, assert_quick, long, pass},
     support::{
         kafka::Cluster,
         process::{Bus, eventually},
@@ -18,6 +18,7 @@ fn a_controller_told_to_end_at_any_moment_of_its_start_ends_at_once() {
     let first = fleet.add("controller0");
     fleet.until_owners(|owners| owners == [first; 4]);
     let rounds = if long() { 30 } else { 6 };
+    let mut takeovers = Vec::new();
     for round in 1..=rounds {
         let run = fleet.add(&format!("controller{round}"));
         fleet.runs[run].monitoring();
@@ -29,9 +30,10 @@ fn a_controller_told_to_end_at_any_moment_of_its_start_ends_at_once() {
         fleet.until_handled(5);
         let served = told.elapsed();
         println!("round {round}: ended after {took:?}, every bucket is served after {served:?}");
-        assert!(took < Duration::from_secs(3), "{took:?}");
-        assert!(served < Duration::from_secs(3) + TAKEOVER, "{served:?}");
+        assert!(took < BUSY, "{took:?}");
+        takeovers.push(served);
     }
+    assert_quick(&takeovers);
     fleet.finish();
 }
 
@@ -43,7 +45,7 @@ fn a_controller_told_to_end_while_kafka_is_away_ends_within_its_grace() {
         bus.controller(name)
             .set("shutdown.drain", "2s")
             .set("shutdown.grace", "15s")
-            .set("commit.interval", "10s")
+            .set("commit.interval", "10m")
             .set("group.session_timeout", "2s")
     };
     let mut first = config("controller1").start();

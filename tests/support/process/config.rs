@@ -111,7 +111,10 @@ impl Config {
             writeln!(text, "{key} = {value}").expect("memory takes text");
         }
         let path = self.dir.join(format!("{}.toml", self.name));
-        fs::write(&path, text).expect("the configuration file can be written");
+        // A process that was begun before may just be reading it.
+        let new = path.with_extension("new");
+        fs::write(&new, text).expect("the configuration file can be written");
+        fs::rename(&new, &path).expect("the configuration file can be replaced");
         path
     }
 
@@ -127,6 +130,13 @@ impl Config {
         let mut command = self.command();
         command.args(arguments).arg("--config").arg(self.write());
         Looked::run(&self.name, command)
+    }
+
+    /// Begins one of the commands that look at a bus, and leaves it running.
+    pub(crate) fn begin(&self, arguments: &[&str]) -> Process {
+        let mut command = self.command();
+        command.args(arguments).arg("--config").arg(self.write());
+        Process::start(&self.name, command)
     }
 
     fn command(&self) -> Command {

@@ -1,0 +1,216 @@
+//! `check`: what is wrong with a bus, one line for each thing that was looked at.
+//!
+//! Asking Kafka is here; judging what it says is in the modules below, and pure. What this user may not see is said to
+//! be unchecked, and is no failure. Nothing on the bus is changed; only `--transactions` leaves something behind, under
+//! an id that no bucket uses.
+
+mod brokers;
+mod finding;
+mod group;
+mod letters;
+mod permissions;
+mod topics;
+
+use std::{path::Path, sync::Arc};
+
+use clap::Args;
+pub(super) use finding::{Finding, Verdict};
+
+use self::{
+    brokers::Needs,
+    group::{assignments, backlog, membership},
+};
+use super::{Error, Target, list, status::Looking};
+use crate::{
+    config::{self, Role, Settings},
+    kafka::{Admin, AdminError, GroupInfo, TransactionalProducer},
+    model::chain,
+    telemetry::Metrics,
+};
+
+/// What else to try.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CheckArgs {
+    /// Also try to begin transactions, as controllers do: Kafka tells in no other way whether it is allowed. It leaves
+    /// an unused transactional id, `<bus>.bucket-check`, which Kafka forgets after seven days.
+    #[arg(long)]
+    pub transactions: bool,
+}
+
+/// The finding about a configuration that cannot be used.
+pub(super) fn unusable(error: &config::Error) -> Finding {
+    let todo = match error {
+        config::Error::Unreadable { .. } => "give the path of a configuration file with --config",
+        _ => "correct what is named there; config/reference.toml explains every key",
+    };
+    Finding::failed("configuration", chain(error), todo)
+}
+
+/// Looks at everything. What can only be known after something that failed is left out.
+pub(super) async fn check(
+    settings: &Settings,
+    target: &Target,
+    path: &Path,
+    args: &CheckArgs,
+) -> Vec<Finding> {
+    let mut findings = vec![configuration(settings, path)];
+    let checking = match Checking::new(settings, target) {
+        Ok(checking) => checking,
+        Err(error) => {
+            findings.push(Finding::failed("brokers", chain(&error), "correct `kafka.properties`"));
+            return findings;
+        }
+    };
+    let brokers = checking.brokers().await;
+    let reached = brokers.iter().all(|finding| finding.result != Verdict::Failed);
+    findings.extend(brokers);
+    if !reached {
+        return findings;
+    }
+    let (topics, usable) = checking.topics().await;
+    findings.extend(topics);
+    findings.extend(checking.permissions(args.transactions).await);
+    if usable {
+        findings.extend(checking.buckets().await);
+    }
+    findings
+}
+
+fn configuration(settings: &Settings, path: &Path) -> Finding {
+    let role = match settings.role() {
+        Role::Controller => "controller",
+        Role::DataPlane => "data-plane pod",
+    };
+    let (name, bus, buckets) = (settings.name(), settings.bus(), settings.buckets().count());
+    let found = format!(
+        "{}: {role} {name:?} of bus {bus:?}, {buckets} buckets",
+        path.display(),
+        name = name.as_str(),
+        bus = bus.name()
+    );
+    Finding::ok("configuration", found)
+}
+
+/// What asking needs.
+struct Checking<'a> {
+    settings: &'a Settings,
+    target: &'a Target,
+    admin: Admin,
+}
+
+impl<'a> Checking<'a> {
+    fn new(settings: &'a Settings, target: &'a Target) -> Result<Self, AdminError> {
+        Ok(Self { settings, target, admin: Admin::new(&target.kafka, target.timeout)? })
+    }
+
+    /// Whether brokers answer, which they are, and whether they are set as is needed.
+    async fn brokers(&self) -> Vec<Finding> {
+        if self.target.kafka.embedded() {
+            let found = self.admin.brokers(&self.target.bus.notifications()).await;
+            let found = found.map(|ids| brokers::reached(self.target.kafka.brokers(), None, &ids));
+            return vec![found.unwrap_or_else(|error| brokers::unreachable(&error))];
+        }
+        let cluster = match self.admin.cluster().await {
+            Ok(cluster) => cluster,
+            Err(error) => return vec![brokers::unreachable(&error)],
+        };
+        let mut findings =
+            vec![brokers::reached(self.target.kafka.brokers(), cluster.id.as_deref(), &cluster.brokers)];
+        let mut configs = Vec::new();
+        for broker in cluster.brokers {
+            match self.admin.broker_configs(broker).await {
+                Ok(found) => configs.push((broker, found)),
+                Err(AdminError::NotAuthorized(_)) => return with(findings, brokers::untold()),
+                Err(error) => findings.push(brokers::silent(broker, &error)),
+            }
+        }
+        findings.extend(brokers::judge(&configs, self.needs()));
+        findings
+    }
+
+    fn needs(&self) -> Needs {
+        let session = self.settings.owner(0).session_timeout;
+        Needs { session_timeout: (self.settings.role() == Role::Controller).then_some(session) }
+    }
+
+    /// The topics, and whether those are there that tell about buckets.
+    async fn topics(&self) -> (Vec<Finding>, bool) {
+        let bus = &self.target.bus;
+        let (config, kafka) = (self.settings.topics(), &self.target.kafka);
+        match crate::topics::inspect(&config, kafka, self.target.timeout).await {
+            Ok(inspected) => {
+                let needed = [bus.notifications(), bus.ownership()];
+                let wrong = |(spec, judged): &(crate::topics::TopicSpec, Result<_, crate::topics::Error>)| {
+                    needed.contains(&spec.name) && judged.as_ref().is_err_and(topics::hides_buckets)
+                };
+                let usable = !inspected.iter().any(wrong);
+                (topics::judge(&inspected, config.create), usable)
+            }
+            Err(error) => (vec![Finding::failed("topics", chain(&error), "look at the brokers")], false),
+        }
+    }
+
+    /// What this role needs to be allowed.
+    async fn permissions(&self, transactions: bool) -> Vec<Finding> {
+        if self.target.kafka.embedded() {
+            return vec![Finding::ok("permissions", "not checked: the embedded broker knows none")];
+        }
+        let (bus, role) = (&self.target.bus, self.settings.role());
+        let mut asked = Vec::new();
+        for need in permissions::needs(bus, role) {
+            let found = match &need.group {
+                None => self.admin.operations(&need.name).await,
+                Some(topic) => self.admin.group(&need.name, topic).await.map(|group| group.operations),
+            };
+            asked.push((need, found));
+        }
+        let tried = match (role, transactions) {
+            (Role::Controller, true) => Some(self.try_transactions().await),
+            _ => None,
+        };
+        permissions::judge(&asked, bus, role, tried)
+    }
+
+    /// Begins with transactions as an owner would, under an id of no bucket.
+    async fn try_transactions(&self) -> Result<(), String> {
+        let Target { kafka, bus, timeout, .. } = self.target.clone();
+        let tried = tokio::task::spawn_blocking(move || {
+            let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
+            let id = permissions::unused_id(&bus);
+            let producer =
+                TransactionalProducer::new(&kafka, &id, 1_000_000, metrics).map_err(|error| chain(&error))?;
+            producer.init(&bus.notifications(), timeout).map_err(|error| chain(&error))
+        });
+        tried.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// The group, who has which bucket, what waits, and what was given up.
+    async fn buckets(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        match self.looked().await {
+            Ok((group, statuses)) => {
+                findings.push(membership(group.as_ref(), &self.target.bus.group(), self.target.buckets));
+                // Where the clients have names of their own, claims and members cannot be compared.
+                let comparable = self.target.kafka.clients_have_own_name();
+                findings.push(assignments(group.as_ref(), &statuses, comparable));
+                findings.extend(backlog(group.as_ref(), &statuses));
+            }
+            Err(error) => findings.push(group::unknown(&error)),
+        }
+        let newest = list(self.target, None, 1).await;
+        findings.push(letters::judge(newest.as_deref(), jiff::Timestamp::now()));
+        findings
+    }
+
+    async fn looked(&self) -> Result<(Option<GroupInfo>, Vec<super::BucketStatus>), Error> {
+        let looking = Looking::new(self.target).await?;
+        let group = looking.group().await?;
+        let statuses = looking.statuses_in(group.as_ref(), self.target.buckets.iter().collect()).await?;
+        Ok((group, statuses))
+    }
+}
+
+fn with(mut findings: Vec<Finding>, one: Finding) -> Vec<Finding> {
+    findings.push(one);
+    findings
+}
