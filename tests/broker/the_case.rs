@@ -21,11 +21,14 @@ use std::{
 use crate::support::{
     checker::{Checker, Fate, Verdict},
     kafka::shared,
-    process::{Bus, Process, eventually},
+    process::{Bus, Process, Progress, eventually},
 };
 
 /// How long a step may take.
-const STEP: Duration = Duration::from_secs(60);
+const STEP: Duration = Duration::from_secs(120);
+
+/// After so long without a line nothing is expected any more.
+const SILENCE: Duration = Duration::from_secs(20);
 
 /// How soon an orderly end must be over: `shutdown.grace`.
 const GRACE: Duration = Duration::from_secs(30);
@@ -42,6 +45,9 @@ const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
 /// How many lines a dispatcher is given at a time, and how long it then has none.
 const BATCH: (usize, Duration) = (6, Duration::from_millis(20));
 
+/// How far the owner of a resource's bucket may be behind with it, in offsets.
+const BEHIND: i64 = 2_500;
+
 /// What a dispatcher reports on: resource and source, as in "trigger1's consumer 4".
 type Consumer = (String, String);
 
@@ -57,9 +63,27 @@ fn consumers(dispatcher: usize) -> Vec<Consumer> {
     if dispatcher == 2 {
         all.push(("default/trigger2".to_owned(), "consumer-0".to_owned()));
     }
-    all.extend((0..8).map(|number| (format!("team-{dispatcher}/broker-{number}"), "ingress".to_owned())));
+    all.extend((0..18).map(|number| (format!("team-{dispatcher}/broker-{number}"), "ingress".to_owned())));
     all.extend((0..2).map(|number| (format!("shared/source-{number}"), "adapter".to_owned())));
     all
+}
+
+/// How far the controllers are behind the dispatchers.
+#[derive(Default)]
+struct Pace {
+    dispatchers: Mutex<Vec<Progress>>,
+    controllers: Mutex<Vec<Progress>>,
+}
+
+impl Pace {
+    /// Whether more of a resource waits than a slow machine should have to catch up with: its records are handled one
+    /// after another, and after a crash each costs a transaction, until what the dead owner may have begun is done.
+    fn is_behind(&self, resource: &str) -> bool {
+        let newest = |processes: &Mutex<Vec<Progress>>| {
+            processes.lock().unwrap().iter().map(|progress| progress.newest(resource)).max().unwrap_or(-1)
+        };
+        newest(&self.dispatchers) - newest(&self.controllers) > BEHIND
+    }
 }
 
 /// Gives a dispatcher lines until it is told to stop, and remembers them.
@@ -70,7 +94,7 @@ struct Feeder {
 }
 
 impl Feeder {
-    fn start(dispatcher: usize, mut stdin: ChildStdin) -> Self {
+    fn start(dispatcher: usize, mut stdin: ChildStdin, pace: Arc<Pace>) -> Self {
         let (stop, extra) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let (stopped, asked) = (Arc::clone(&stop), Arc::clone(&extra));
         let thread = thread::spawn(move || {
@@ -79,7 +103,12 @@ impl Feeder {
             let mut number = 0;
             while !stopped.load(Ordering::Relaxed) {
                 let mut lines = std::mem::take(&mut *asked.lock().unwrap());
-                lines.extend((number..number + BATCH.0).map(|number| line(dispatcher, &consumers, number)));
+                for number in number..number + BATCH.0 {
+                    let consumer = &consumers[(number / 3) % consumers.len()];
+                    if !pace.is_behind(&consumer.0) {
+                        lines.push(line(dispatcher, consumer, number));
+                    }
+                }
                 number += BATCH.0;
                 let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
                 std::io::Write::write_all(&mut stdin, text.as_bytes()).expect("the dispatcher reads");
@@ -104,8 +133,7 @@ impl Feeder {
 }
 
 /// A dispatcher's line: two events, then a state; each consumer in turn.
-fn line(dispatcher: usize, consumers: &[Consumer], number: usize) -> String {
-    let (resource, source) = &consumers[(number / 3) % consumers.len()];
+fn line(dispatcher: usize, (resource, source): &Consumer, number: usize) -> String {
     let (kind, ty) = if number % 3 == 2 { ("state", "consumer.ready") } else { ("event", "consumer.moved") };
     serde_json::json!({
         "resource": resource, "type": ty, "kind": kind, "id": format!("d{dispatcher}-{number}"),
@@ -131,6 +159,7 @@ struct Kill {
 
 struct Case {
     bus: Bus,
+    pace: Arc<Pace>,
     dispatchers: Vec<Process>,
     feeders: Vec<Feeder>,
     /// Every run of a controller, those that have ended too.
@@ -145,6 +174,7 @@ impl Case {
         let bus = Bus::new("the-case", shared(), 2);
         let mut case = Self {
             bus,
+            pace: Arc::default(),
             dispatchers: vec![],
             feeders: vec![],
             controllers: vec![],
@@ -156,7 +186,8 @@ impl Case {
         case.until_owners(|owners| owners[0] != owners[1]);
         for number in 1..=3 {
             let mut dispatcher = case.bus.data_plane(&format!("dispatcher{number}")).start();
-            case.feeders.push(Feeder::start(number, dispatcher.take_stdin()));
+            case.pace.dispatchers.lock().unwrap().push(dispatcher.progress());
+            case.feeders.push(Feeder::start(number, dispatcher.take_stdin(), Arc::clone(&case.pace)));
             case.dispatchers.push(dispatcher);
         }
         case.step("two controllers", |case| case.until_heard(300));
@@ -166,7 +197,9 @@ impl Case {
     fn add(&mut self, name: &str) -> usize {
         let config =
             self.bus.controller(name).set("group.session_timeout", format!("{} s", SESSION.as_secs()));
-        self.controllers.push(config.start());
+        let controller = config.start();
+        self.pace.controllers.lock().unwrap().push(controller.progress());
+        self.controllers.push(controller);
         self.controllers.len() - 1
     }
 
@@ -332,18 +365,26 @@ impl Case {
                 _ => {}
             }
         }
-        let all_handled = Instant::now() + STEP;
-        let verdict = loop {
-            self.tell(&mut checker);
-            let verdict = checker.verdict();
-            if verdict.lost.is_empty() || Instant::now() > all_handled {
-                break verdict;
-            }
-            thread::sleep(Duration::from_millis(200));
-        };
+        let verdict = self.until_nothing_more_comes(&mut checker);
         self.report(&checker, &verdict);
         self.judge(&verdict);
         self.end_in_good_order(&mut checker);
+    }
+
+    /// Waits until everything is handled, or until nothing is for a while; slow is not lost.
+    fn until_nothing_more_comes(&self, checker: &mut Checker) -> Verdict {
+        let (mut handled, mut since) = (0, Instant::now());
+        loop {
+            self.tell(checker);
+            let verdict = checker.verdict();
+            if verdict.handled > handled {
+                (handled, since) = (verdict.handled, Instant::now());
+            }
+            if verdict.lost.is_empty() || since.elapsed() > SILENCE {
+                return verdict;
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
     }
 
     fn tell(&self, checker: &mut Checker) {

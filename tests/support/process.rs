@@ -14,6 +14,7 @@ mod config;
 mod probes;
 
 use std::{
+    collections::HashMap,
     io::{BufRead as _, BufReader, Write as _},
     os::{fd::OwnedFd, unix::process::ExitStatusExt as _},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
@@ -81,11 +82,35 @@ enum Gate {
 #[derive(Debug, Default)]
 struct Written {
     lines: Vec<Line>,
+    /// The highest offset in them, by resource.
+    newest: HashMap<String, i64>,
     /// What stood after the last line's end when the output ended.
     torn: Vec<u8>,
     stderr: String,
     /// How many of the two streams have ended.
     ended: u8,
+}
+
+impl Written {
+    fn push(&mut self, line: Line) {
+        let offset = line.number("offset");
+        match self.newest.get_mut(line.text_of("resource")) {
+            Some(newest) => *newest = offset.max(*newest),
+            None => drop(self.newest.insert(line.text_of("resource").to_owned(), offset)),
+        }
+        self.lines.push(line);
+    }
+}
+
+/// How far a process has come, for other threads.
+#[derive(Debug, Clone)]
+pub(crate) struct Progress(Arc<Shared>);
+
+impl Progress {
+    /// The highest offset of a resource in its lines; -1 when there is none.
+    pub(crate) fn newest(&self, resource: &str) -> i64 {
+        self.0.written().newest.get(resource).copied().unwrap_or(-1)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -140,6 +165,10 @@ impl Process {
 
     pub(crate) fn pid(&self) -> i32 {
         self.pid.as_raw()
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress(Arc::clone(&self.shared))
     }
 
     /// Writes lines to its standard input, each with an end; waits where the pipe is full.
@@ -416,7 +445,7 @@ fn read_stdout(stdout: ChildStdout, mut gate: watch::Receiver<Gate>, shared: &Sh
                         break;
                     }
                     line.pop();
-                    shared.add(|written| written.lines.push(parsed(&line)));
+                    shared.add(|written| written.push(parsed(&line)));
                     line.clear();
                 }
                 () = std::future::ready(()), if order == Gate::Close => break,
