@@ -19,20 +19,21 @@ pub(super) use finding::{Finding, Verdict};
 use self::{
     brokers::Needs,
     group::{assignments, backlog, membership},
+    permissions::NotWritten,
 };
 use super::{Error, Target, list, status::Looking};
 use crate::{
     config::{self, Role, Settings},
     kafka::{Admin, AdminError, GroupInfo, TransactionalProducer},
-    model::chain,
+    model::{Bucket, chain},
     telemetry::Metrics,
 };
 
 /// What else to try.
 #[derive(Debug, Clone, Default, Args)]
 pub struct CheckArgs {
-    /// Also try to begin transactions, as controllers do: Kafka tells in no other way whether it is allowed. It leaves
-    /// an unused transactional id, `<bus>.bucket-check`, which Kafka forgets after seven days.
+    /// Also try a transaction, as controllers do, and abort it: Kafka tells in no other way whether that is allowed. It
+    /// leaves an unused transactional id, `<bus>.bucket-check`, which Kafka forgets after seven days.
     #[arg(long)]
     pub transactions: bool,
 }
@@ -158,10 +159,7 @@ impl<'a> Checking<'a> {
         let (bus, role) = (&self.target.bus, self.settings.role());
         let mut asked = Vec::new();
         for need in permissions::needs(bus, role) {
-            let found = match &need.group {
-                None => self.admin.operations(&need.name).await,
-                Some(topic) => self.admin.group(&need.name, topic).await.map(|group| group.operations),
-            };
+            let found = self.admin.operations(&need.topic).await;
             asked.push((need, found));
         }
         let tried = match (role, transactions) {
@@ -171,17 +169,21 @@ impl<'a> Checking<'a> {
         permissions::judge(&asked, bus, role, tried)
     }
 
-    /// Begins with transactions as an owner would, under an id of no bucket.
-    async fn try_transactions(&self) -> Result<(), String> {
+    /// Begins a transaction as an owner would, under an id of no bucket, and aborts it.
+    async fn try_transactions(&self) -> Result<(), NotWritten> {
         let Target { kafka, bus, timeout, .. } = self.target.clone();
         let tried = tokio::task::spawn_blocking(move || {
-            let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
+            let metrics = Arc::new(Metrics::new().map_err(|error| NotWritten::other(&error))?);
             let id = permissions::unused_id(&bus);
-            let producer =
-                TransactionalProducer::new(&kafka, &id, 1_000_000, metrics).map_err(|error| chain(&error))?;
-            producer.init(&bus.notifications(), timeout).map_err(|error| chain(&error))
+            let producer = TransactionalProducer::new(&kafka, &id, 1_000_000, metrics)
+                .map_err(|error| NotWritten::other(&error))?;
+            producer.init(&bus.notifications(), timeout).map_err(|error| NotWritten::by(&error))?;
+            let Some(bucket) = Bucket::from_partition(0) else { return Ok(()) };
+            // The group keeps no offset of this topic, so nobody waits for one.
+            let unread = (&*bus.ownership(), bucket);
+            producer.rehearse(&kafka, &bus.group(), unread).map_err(|error| NotWritten::by(&error))
         });
-        tried.await.unwrap_or_else(|error| Err(error.to_string()))
+        tried.await.unwrap_or_else(|error| Err(NotWritten::other(&error)))
     }
 
     /// The group, who has which bucket, what waits, and what was given up.

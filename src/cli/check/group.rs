@@ -33,10 +33,7 @@ pub(super) fn unknown(error: &Error) -> Finding {
 /// Who is in the group.
 pub(super) fn membership(group: Option<&GroupInfo>, name: &str, buckets: Buckets) -> Finding {
     let Some(group) = group else {
-        return Finding::ok(
-            GROUP,
-            format!("not checked: Kafka does not tell who is in group {name:?}"),
-        );
+        return Finding::ok(GROUP, format!("not checked: Kafka does not tell who is in group {name:?}"));
     };
     let members: Vec<String> =
         group.members.iter().map(|one| format!("{} ({})", one.client, one.buckets.len())).collect();
