@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::{
     config::Role,
-    kafka::{AdminError, Operation, Operations, TransactionError},
+    kafka::{self, AdminError, Operation, Operations, TransactionError},
     model::{Bus, chain},
 };
 
@@ -31,6 +31,11 @@ impl NotWritten {
     /// A transaction failed.
     pub(super) fn by(error: &TransactionError) -> Self {
         Self { code: Some(error.cause().code()), why: chain(error) }
+    }
+
+    /// Kafka, or its client, refused.
+    pub(super) fn kafkas(error: &kafka::Error) -> Self {
+        Self { code: Some(error.code()), why: chain(error) }
     }
 
     /// It was not even begun.
