@@ -196,6 +196,8 @@ impl TransactionalProducer {
     /// Begins a transaction with an offset, as a stranger to `group`, and aborts it: what fails is what this user may
     /// not do. Until the abort the offset of `topic` and `bucket` is pending, so they must be ones that nobody reads.
     ///
+    /// It may block for longer than its time-outs: librdkafka looks for the group's coordinator without one.
+    ///
     /// # Errors
     /// As [`TransactionalProducer::run`], but for the rebalances of a group that was joined.
     pub fn rehearse(
