@@ -19,20 +19,21 @@ pub(super) use finding::{Finding, Verdict};
 use self::{
     brokers::Needs,
     group::{assignments, backlog, membership},
+    permissions::NotWritten,
 };
 use super::{Error, Target, list, status::Looking};
 use crate::{
     config::{self, Role, Settings},
-    kafka::{Admin, AdminError, GroupInfo, TransactionalProducer},
-    model::chain,
+    kafka::{Admin, AdminError, GroupInfo, Isolation, OffsetReader, TransactionalProducer},
+    model::{Bucket, chain},
     telemetry::Metrics,
 };
 
 /// What else to try.
 #[derive(Debug, Clone, Default, Args)]
 pub struct CheckArgs {
-    /// Also try to begin transactions, as controllers do: Kafka tells in no other way whether it is allowed. It leaves
-    /// an unused transactional id, `<bus>.bucket-check`, which Kafka forgets after seven days.
+    /// Also try a transaction, as controllers do, and abort it: Kafka tells in no other way whether that is allowed. It
+    /// leaves an unused transactional id, `<bus>.bucket-check`, which Kafka forgets after seven days.
     #[arg(long)]
     pub transactions: bool,
 }
@@ -158,10 +159,7 @@ impl<'a> Checking<'a> {
         let (bus, role) = (&self.target.bus, self.settings.role());
         let mut asked = Vec::new();
         for need in permissions::needs(bus, role) {
-            let found = match &need.group {
-                None => self.admin.operations(&need.name).await,
-                Some(topic) => self.admin.group(&need.name, topic).await.map(|group| group.operations),
-            };
+            let found = self.admin.operations(&need.topic).await;
             asked.push((need, found));
         }
         let tried = match (role, transactions) {
@@ -171,17 +169,15 @@ impl<'a> Checking<'a> {
         permissions::judge(&asked, bus, role, tried)
     }
 
-    /// Begins with transactions as an owner would, under an id of no bucket.
-    async fn try_transactions(&self) -> Result<(), String> {
-        let Target { kafka, bus, timeout, .. } = self.target.clone();
-        let tried = tokio::task::spawn_blocking(move || {
-            let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
-            let id = permissions::unused_id(&bus);
-            let producer =
-                TransactionalProducer::new(&kafka, &id, 1_000_000, metrics).map_err(|error| chain(&error))?;
-            producer.init(&bus.notifications(), timeout).map_err(|error| chain(&error))
-        });
-        tried.await.unwrap_or_else(|error| Err(error.to_string()))
+    /// Begins a transaction as an owner would, under an id of no bucket, and aborts it.
+    async fn try_transactions(&self) -> Result<(), NotWritten> {
+        let (target, timeout) = (self.target.clone(), self.target.timeout);
+        let tried = tokio::task::spawn_blocking(move || rehearsed(&target));
+        // librdkafka heeds no time-out while the group's coordinator is looked for; then its thread is left behind.
+        match tokio::time::timeout(timeout.saturating_mul(3), tried).await {
+            Ok(done) => done.unwrap_or_else(|error| Err(NotWritten::other(&error))),
+            Err(over) => Err(NotWritten::other(&over)),
+        }
     }
 
     /// The group, who has which bucket, what waits, and what was given up.
@@ -208,6 +204,23 @@ impl<'a> Checking<'a> {
         let statuses = looking.statuses_in(group.as_ref(), self.target.buckets.iter().collect()).await?;
         Ok((group, statuses))
     }
+}
+
+/// Begins a transaction with an offset, and aborts it. Blocks.
+fn rehearsed(target: &Target) -> Result<(), NotWritten> {
+    let Target { kafka, bus, timeout, .. } = target;
+    let metrics = Arc::new(Metrics::new().map_err(|error| NotWritten::other(&error))?);
+    let Some(bucket) = Bucket::from_partition(0) else { return Ok(()) };
+    // The group keeps no offset of this topic, so nobody waits for one.
+    let unread = (&*bus.ownership(), bucket);
+    let producer = TransactionalProducer::new(kafka, &permissions::unused_id(bus), 1_000_000, metrics)
+        .map_err(|error| NotWritten::kafkas(&error))?;
+    producer.init(&bus.notifications(), *timeout).map_err(|error| NotWritten::by(&error))?;
+    // A coordinator that has just answered is found at once.
+    OffsetReader::new(kafka, &bus.group(), Isolation::ReadUncommitted, None)
+        .and_then(|reader| reader.committed(unread.0, unread.1, *timeout))
+        .map_err(|error| NotWritten::kafkas(&error))?;
+    producer.rehearse(kafka, &bus.group(), unread).map_err(|error| NotWritten::by(&error))
 }
 
 fn with(mut findings: Vec<Finding>, one: Finding) -> Vec<Finding> {

@@ -126,6 +126,20 @@ impl Error {
         }
     }
 
+    /// Where more can be learnt.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Kafka(error) if error.is_authorization() => {
+                Some("`control-bus check --transactions` says which permissions are lacking")
+            }
+            Self::Kafka(error) if error.kind() == ErrorKind::Retryable => {
+                Some("`control-bus check` says what is wrong with the brokers")
+            }
+            _ => None,
+        }
+    }
+
     /// Whether nobody reads the result any more, as when it is piped into `head`: no reason to complain.
     #[must_use]
     pub fn is_closed_pipe(&self) -> bool {

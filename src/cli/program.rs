@@ -173,7 +173,10 @@ fn ended(done: Result<(), Error>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
-        Err(error) => failed(&chain(&error), error.exit_code()),
+        Err(error) => {
+            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            failed(&format!("{}{hint}", chain(&error)), error.exit_code())
+        }
     }
 }
 

@@ -103,6 +103,14 @@ pub(super) fn is_lasting(error: &KafkaError) -> bool {
     }
 }
 
+/// Whether asking again finds the group's coordinator.
+pub(super) fn coordinator_moves(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(Code::NotCoordinator | Code::CoordinatorNotAvailable | Code::CoordinatorLoadInProgress)
+    )
+}
+
 pub(super) fn is_authorization(code: Code) -> bool {
     matches!(
         code,

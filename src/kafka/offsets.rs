@@ -1,17 +1,28 @@
 //! A group's committed offsets, read by a consumer that never joins it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer as _},
+    error::{KafkaError, RDKafkaErrorCode as Code},
 };
 
-use super::{Error, Isolation, Settings, client::Context, group::Quiet};
+use super::{Error, Isolation, Settings, client::Context, error, group::Quiet};
 use crate::{
     model::{Bucket, NextOffset},
     telemetry::Metrics,
 };
+
+/// How long to wait before a coordinator is looked for again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long one question may take, before it is looked whether there was a refusal.
+const PART: Duration = Duration::from_secs(2);
 
 /// A committed offset and the text that was committed with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,9 +79,7 @@ impl OffsetReader {
     ) -> Result<Option<Committed>, Error> {
         let failed =
             |error| Error::new(format!("reading {}'s offset of {topic}-{bucket}", self.group), error);
-        let mut list = TopicPartitionList::new();
-        list.add_partition(topic, bucket.partition());
-        let list = self.consumer.committed_offsets(list, timeout).map_err(failed)?;
+        let list = self.asked(topic, bucket, Instant::now() + timeout).map_err(failed)?;
         let Some(found) = list.find_partition(topic, bucket.partition()) else { return Ok(None) };
         found.error().map_err(failed)?;
         let offset = match found.offset() {
@@ -78,5 +87,41 @@ impl OffsetReader {
             _ => None,
         };
         Ok(offset.map(|offset| Committed { offset, metadata: found.metadata().to_owned() }))
+    }
+
+    /// Asks until the deadline. A coordinator that moves is found again, and the first group of a cluster brings it into
+    /// being.
+    fn asked(
+        &self,
+        topic: &str,
+        bucket: Bucket,
+        deadline: Instant,
+    ) -> Result<TopicPartitionList, KafkaError> {
+        loop {
+            let mut list = TopicPartitionList::new();
+            list.add_partition(topic, bucket.partition());
+            let left = deadline.saturating_duration_since(Instant::now()).max(ASK_AGAIN);
+            match self.consumer.committed_offsets(list, left.min(PART)) {
+                Err(error) if Instant::now() >= deadline => return Err(self.refusal().unwrap_or(error)),
+                Err(error) if error::coordinator_moves(&error) => thread::sleep(ASK_AGAIN),
+                Err(error) if error.rdkafka_error_code() == Some(Code::OperationTimedOut) => {
+                    if let Some(refusal) = self.refusal() {
+                        return Err(refusal);
+                    }
+                }
+                found => return found,
+            }
+        }
+    }
+
+    /// Why no coordinator is found, where that is for want of permission: librdkafka tells it to those who poll, and asks
+    /// on until the time-out.
+    fn refusal(&self) -> Option<KafkaError> {
+        match self.consumer.poll(Duration::ZERO) {
+            Some(Err(error)) if error.rdkafka_error_code().is_some_and(error::is_authorization) => {
+                Some(error)
+            }
+            _ => None,
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::{
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
     config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, Consumer as _},
     error::{KafkaError, RDKafkaErrorCode as Code},
     message::DeliveryResult,
     producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext, PurgeConfig},
@@ -18,7 +19,7 @@ use rdkafka::{
 
 use super::{Committed, Error, GroupMetadata, Settings, client, client::Context, record};
 use crate::{
-    model::{Bucket, Outgoing},
+    model::{Bucket, NextOffset, Outgoing},
     telemetry::Metrics,
 };
 
@@ -90,6 +91,17 @@ pub enum TransactionError {
         #[source]
         error: Error,
     },
+}
+
+impl TransactionError {
+    /// What Kafka, or its client, said.
+    #[must_use]
+    pub fn cause(&self) -> &Error {
+        match self {
+            Self::Rebalancing(error) | Self::UnknownMember(error) | Self::Aborted(error) => error,
+            Self::Refused { error, .. } | Self::Unknown { error, .. } => error,
+        }
+    }
 }
 
 /// A producer with a bucket's transactional id.
@@ -179,6 +191,39 @@ impl TransactionalProducer {
             Ok(()) => self.commit(),
             Err(failure) => self.abort(failure),
         }
+    }
+
+    /// Begins a transaction with an offset, as a stranger to `group`, and aborts it: what fails is what this user may
+    /// not do. Until the abort the offset of `topic` and `bucket` is pending, so they must be ones that nobody reads.
+    ///
+    /// It may block for longer than its time-outs: librdkafka looks for the group's coordinator without one.
+    ///
+    /// # Errors
+    /// As [`TransactionalProducer::run`], but for the rebalances of a group that was joined.
+    pub fn rehearse(
+        &self,
+        settings: &Settings,
+        group: &str,
+        (topic, bucket): (&str, Bucket),
+    ) -> Result<(), TransactionError> {
+        let stranger: BaseConsumer = settings
+            .client()
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            .create()
+            .map_err(|error| TransactionError::Aborted(self.failed("creating a consumer", error)))?;
+        let group = stranger.group_metadata().ok_or_else(|| {
+            let error = KafkaError::ClientCreation("it has no group".to_owned());
+            TransactionError::Aborted(self.failed("naming the group", error))
+        })?;
+        let committed = Committed { offset: NextOffset::ZERO, metadata: String::new() };
+        let offsets = offset_list(topic, bucket, &committed)
+            .map_err(|error| TransactionError::Aborted(self.failed("writing the offset", error)))?;
+        self.producer.begin_transaction().map_err(|error| self.unknown("beginning", error))?;
+        let sent = self.producer.send_offsets_to_transaction(&offsets, &group, CALL);
+        let aborted = self.producer.abort_transaction(CALL);
+        sent.map_err(|error| self.classified("sending an offset", error))?;
+        aborted.map_err(|error| self.unknown("aborting", error))
     }
 
     /// Sends the records and the offset.

@@ -1,5 +1,6 @@
 //! The operator's commands against a real broker: what they tell is what the topics hold.
 
+mod away;
 mod check;
 mod permissions;
 mod send;

@@ -3,21 +3,45 @@
 use super::Finding;
 use crate::{
     config::Role,
-    kafka::{AdminError, Operation, Operations},
+    kafka::{self, AdminError, Operation, Operations, TransactionError},
     model::{Bus, chain},
 };
 
 const CHECK: &str = "permissions";
 
-/// What a role must be allowed with one topic or group.
+/// What a role must be allowed with one topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Need {
-    /// The topic, or the group.
-    pub(super) name: String,
-    /// For a group, the topic that it shares.
-    pub(super) group: Option<String>,
+    /// The topic.
+    pub(super) topic: String,
     /// The operations.
     pub(super) operations: Vec<Operation>,
+}
+
+/// Why a transaction could not be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NotWritten {
+    /// Kafka's own name for it, where it is Kafka's.
+    code: Option<String>,
+    /// For people.
+    why: String,
+}
+
+impl NotWritten {
+    /// A transaction failed.
+    pub(super) fn by(error: &TransactionError) -> Self {
+        Self { code: Some(error.cause().code()), why: chain(error) }
+    }
+
+    /// Kafka, or its client, refused.
+    pub(super) fn kafkas(error: &kafka::Error) -> Self {
+        Self { code: Some(error.code()), why: chain(error) }
+    }
+
+    /// It was not even begun.
+    pub(super) fn other(error: &dyn std::error::Error) -> Self {
+        Self { code: None, why: chain(error) }
+    }
 }
 
 /// A transactional id that a permission for the bus's own covers, and no bucket has.
@@ -28,9 +52,8 @@ pub(super) fn unused_id(bus: &Bus) -> String {
 /// Everything that a role needs, topic by topic.
 pub(super) fn needs(bus: &Bus, role: Role) -> Vec<Need> {
     use Operation::{DescribeConfigs, Read, Write};
-    let topic = |name, operations: &[Operation]| Need {
-        name,
-        group: None,
+    let topic = |topic, operations: &[Operation]| Need {
+        topic,
         // Every process verifies every topic.
         operations: operations.iter().copied().chain([DescribeConfigs]).collect(),
     };
@@ -41,7 +64,6 @@ pub(super) fn needs(bus: &Bus, role: Role) -> Vec<Need> {
             topic(bus.commands(), &[Write]),
             topic(bus.replies(), &[Write]),
             topic(bus.dead_letters(), &[Write]),
-            Need { name: bus.group(), group: Some(bus.notifications()), operations: vec![Read] },
         ],
         Role::DataPlane => vec![
             topic(bus.notifications(), &[Write]),
@@ -53,13 +75,13 @@ pub(super) fn needs(bus: &Bus, role: Role) -> Vec<Need> {
     }
 }
 
-/// One line for all that is allowed, and one for each topic or group where something is not. `tried` is how
+/// One line for all that is allowed, and one for each topic where something is not. `tried` is how
 /// transactions began, where that was tried.
 pub(super) fn judge(
     asked: &[(Need, Result<Option<Operations>, AdminError>)],
     bus: &Bus,
     role: Role,
-    tried: Option<Result<(), String>>,
+    tried: Option<Result<(), NotWritten>>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (mut allowed, mut untold) = (0, 0);
@@ -77,13 +99,12 @@ pub(super) fn judge(
             }
         }
     }
-    let unchecked =
-        format!("{untold} topics or groups not checked: they are missing, or Kafka does not tell");
+    let unchecked = format!("{untold} topics not checked: they are missing, or Kafka does not tell");
     let found = match (allowed, untold) {
         (0, 0) => None,
         (0, _) => Some(unchecked),
-        (_, 0) => Some(format!("all that is needed with {allowed} topics and groups")),
-        _ => Some(format!("all that is needed with {allowed} topics and groups; {unchecked}")),
+        (_, 0) => Some(format!("all that is needed with {allowed} topics")),
+        _ => Some(format!("all that is needed with {allowed} topics; {unchecked}")),
     };
     findings.splice(0..0, found.map(|found| Finding::ok(CHECK, found)));
     if role == Role::Controller {
@@ -97,33 +118,42 @@ fn lacking(need: &Need, found: &Operations) -> Option<Finding> {
     if lacking.is_empty() {
         return None;
     }
-    let (kind, option) = if need.group.is_some() { ("group", "--group") } else { ("topic", "--topic") };
     let names: Vec<&str> = lacking.iter().map(|operation| operation.as_str()).collect();
     let options: Vec<String> = names.iter().map(|name| format!("--operation {name}")).collect();
     Some(Finding::failed(
         CHECK,
-        format!("{kind} {:?}: this user lacks {}", need.name, names.join(", ")),
-        format!("kafka-acls --add --allow-principal User:NAME {option} {} {}", need.name, options.join(" ")),
+        format!("topic {:?}: this user lacks {}", need.topic, names.join(", ")),
+        format!("kafka-acls --add --allow-principal User:NAME --topic {} {}", need.topic, options.join(" ")),
     ))
 }
 
-fn transactions(bus: &Bus, tried: Option<Result<(), String>>) -> Finding {
+fn transactions(bus: &Bus, tried: Option<Result<(), NotWritten>>) -> Finding {
     match tried {
         None => {
             let found = format!(
-                "transactional ids {bus}.bucket-*: not checked, Kafka tells nobody; `check --transactions` tries one"
+                "group {} and transactional ids {bus}.bucket-*: not checked, Kafka tells nobody; \
+                 `check --transactions` tries them",
+                bus.group()
             );
             Finding::ok(CHECK, found)
         }
-        Some(Ok(())) => Finding::ok(CHECK, format!("transactional ids: {} could begin", unused_id(bus))),
-        Some(Err(why)) => Finding::failed(
-            CHECK,
-            format!("transactional id {:?} cannot begin: {why}", unused_id(bus)),
-            format!(
-                "kafka-acls --add --allow-principal User:NAME --transactional-id {bus}.bucket- \
-                 --resource-pattern-type prefixed --operation Write --operation Describe"
-            ),
-        ),
+        Some(Ok(())) => {
+            Finding::ok(CHECK, format!("group and transactional ids: {} could write", unused_id(bus)))
+        }
+        Some(Err(NotWritten { code, why })) => {
+            let acl = "kafka-acls --add --allow-principal User:NAME";
+            let todo = match code.as_deref() {
+                Some("GroupAuthorizationFailed") => format!("{acl} --group {} --operation Read", bus.group()),
+                Some("TransactionalIdAuthorizationFailed") => format!(
+                    "{acl} --transactional-id {bus}.bucket- --resource-pattern-type prefixed --operation Write"
+                ),
+                Some("TopicAuthorizationFailed") => {
+                    format!("{acl} --topic {} --operation Read", bus.ownership())
+                }
+                _ => "look at the brokers' logs, and try again".to_owned(),
+            };
+            Finding::failed(CHECK, format!("a transaction cannot be written: {why}"), todo)
+        }
     }
 }
 
@@ -163,13 +193,13 @@ mod tests {
                         .filter(|one| *one != operation)
                         .collect();
                     let findings = judged(role, |need| {
-                        Some(if need.name == lacking.name { less.clone() } else { everything() })
+                        Some(if need.topic == lacking.topic { less.clone() } else { everything() })
                     });
                     let failed: Vec<_> =
                         findings.iter().filter(|finding| finding.result == Verdict::Failed).collect();
                     assert_eq!(failed.len(), 1, "{findings:?}");
                     let todo = failed[0].todo.as_deref().unwrap();
-                    assert!(todo.contains(&lacking.name) && todo.contains(operation.as_str()), "{todo}");
+                    assert!(todo.contains(&lacking.topic) && todo.contains(operation.as_str()), "{todo}");
                 }
             }
         }
@@ -179,7 +209,7 @@ mod tests {
     fn what_kafka_does_not_tell_is_no_failure_and_no_success() {
         let findings = judged(Role::DataPlane, |_| None);
         assert_eq!(findings[0].result, Verdict::Ok);
-        assert!(findings[0].found.contains("5 topics or groups not checked"), "{findings:?}");
+        assert!(findings[0].found.contains("5 topics not checked"), "{findings:?}");
     }
 
     #[test]
@@ -188,8 +218,16 @@ mod tests {
         let tried = |tried| judge(&[], &bus, Role::Controller, tried).pop().unwrap();
         assert!(tried(None).found.contains("not checked"));
         assert_eq!(tried(Some(Ok(()))).result, Verdict::Ok);
-        let failed = tried(Some(Err("TransactionalIdAuthorizationFailed".to_owned())));
-        assert!(failed.todo.unwrap().contains("--transactional-id b.bucket- "));
-        assert_eq!(failed.result, Verdict::Failed);
+        for (code, word) in [
+            (Some("TransactionalIdAuthorizationFailed"), "--transactional-id b.bucket- "),
+            (Some("GroupAuthorizationFailed"), "--group b.controllers "),
+            (Some("TopicAuthorizationFailed"), "--topic b.ownership "),
+            (None, "logs"),
+        ] {
+            let not = NotWritten { code: code.map(str::to_owned), why: "it failed".to_owned() };
+            let finding = tried(Some(Err(not)));
+            assert_eq!(finding.result, Verdict::Failed);
+            assert!(finding.todo.as_deref().unwrap().contains(word), "{finding:?}");
+        }
     }
 }

@@ -6,14 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rdkafka::{
-    bindings::{rd_kafka_AclOperation_t as Acl, rd_kafka_consumer_group_state_t as State},
-    error::{KafkaError, RDKafkaErrorCode as Code},
-};
+use rdkafka::{bindings::rd_kafka_AclOperation_t as Acl, error::KafkaError};
 use tokio::task::spawn_blocking;
 
 use super::{Admin, AdminError, client::Served};
 use crate::{
+    kafka::error::coordinator_moves,
     kafka::ffi::{MemberAnswer, describe_cluster, describe_group, topic_operations},
     model::Bucket,
 };
@@ -34,7 +32,7 @@ pub struct ClusterInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Read records, or a group's offsets.
+    /// Read records.
     Read,
     /// Write records.
     Write,
@@ -111,8 +109,6 @@ pub struct GroupInfo {
     pub state: GroupState,
     /// Who is in it.
     pub members: Vec<Member>,
-    /// What this client's user may do with it; `None` where the broker does not tell.
-    pub operations: Option<Operations>,
 }
 
 /// A member of a consumer group.
@@ -163,43 +159,41 @@ impl Admin {
         Ok(asked.map(|found| Operations::of(&found)))
     }
 
-    /// A consumer group with its members; `topic` is the one that it shares, by bucket. A group that does not exist
-    /// is like an empty one.
+    /// A consumer group with its members; `topic` is the one that it shares, by bucket. A group that does not exist, or
+    /// that this user may not see, is like an empty one.
     ///
     /// # Errors
     /// [`AdminError::NotAuthorized`] (to describe the group), [`AdminError::Unreachable`],
     /// [`AdminError::Unsupported`].
     pub async fn group(&self, group: &str, topic: &str) -> Result<GroupInfo, AdminError> {
-        let (timeout, name) = (self.timeout, group.to_owned());
+        let (timeout, name, shared) = (self.timeout, group.to_owned(), topic.to_owned());
         let deadline = Instant::now() + timeout;
         let asked = self.asked(format!("describing group {group:?}"), "", move |client| {
+            let client = client.get().inner();
+            // Brokers that are gone need not be asked.
+            client.fetch_metadata(Some(&shared), timeout)?;
             loop {
                 let left = deadline.saturating_duration_since(Instant::now()).max(ASK_AGAIN);
-                match describe_group(client.get().inner(), &name, left) {
-                    Err(KafkaError::Global(Code::GroupIdNotFound)) => return Ok(None),
+                match describe_group(client, &name, left) {
                     // The coordinator moves, or comes into being with the first group of a cluster.
-                    Err(KafkaError::Global(code)) if moves(code) && Instant::now() < deadline => {
+                    Err(error) if coordinator_moves(&error) && Instant::now() < deadline => {
                         std::thread::sleep(ASK_AGAIN);
                     }
-                    answer => return answer.map(Some),
+                    answer => return answer,
                 }
             }
         });
         let Some(answer) = asked.await? else {
-            return Ok(GroupInfo { state: GroupState::Empty, members: Vec::new(), operations: None });
+            return Ok(GroupInfo { state: GroupState::Empty, members: Vec::new() });
         };
         Ok(GroupInfo {
-            state: match answer.state {
-                State::RD_KAFKA_CONSUMER_GROUP_STATE_STABLE => GroupState::Stable,
-                State::RD_KAFKA_CONSUMER_GROUP_STATE_PREPARING_REBALANCE
-                | State::RD_KAFKA_CONSUMER_GROUP_STATE_COMPLETING_REBALANCE => GroupState::Rebalancing,
-                State::RD_KAFKA_CONSUMER_GROUP_STATE_EMPTY | State::RD_KAFKA_CONSUMER_GROUP_STATE_DEAD => {
-                    GroupState::Empty
-                }
+            state: match answer.state.as_str() {
+                "Stable" => GroupState::Stable,
+                "PreparingRebalance" | "CompletingRebalance" | "AwaitingSync" => GroupState::Rebalancing,
+                "Empty" | "Dead" => GroupState::Empty,
                 _ => GroupState::Unknown,
             },
             members: answer.members.into_iter().map(|found| member(found, topic)).collect(),
-            operations: answer.operations.map(|found| Operations::of(&found)),
         })
     }
 
@@ -217,14 +211,77 @@ impl Admin {
     }
 }
 
-/// Whether asking again finds the coordinator.
-fn moves(code: Code) -> bool {
-    matches!(code, Code::NotCoordinator | Code::CoordinatorNotAvailable | Code::CoordinatorLoadInProgress)
+fn member(found: MemberAnswer, topic: &str) -> Member {
+    Member {
+        client: found.client,
+        host: found.host,
+        buckets: assigned(&found.assignment, topic).unwrap_or_default(),
+    }
 }
 
-fn member(found: MemberAnswer, topic: &str) -> Member {
-    let ours = found.assigned.iter().filter(|(name, _)| name == topic);
-    let mut buckets: Vec<_> = ours.filter_map(|(_, partition)| Bucket::from_partition(*partition)).collect();
+/// The buckets of `topic` in an assignment, in order; `None` where the bytes are none. Source of the format: Kafka's
+/// `ConsumerProtocolAssignment`, whose first two members every version has.
+fn assigned(bytes: &[u8], topic: &str) -> Option<Vec<Bucket>> {
+    let mut rest = bytes;
+    let _version = take::<2>(&mut rest)?;
+    let topics = number(&mut rest)?;
+    let mut buckets = Vec::new();
+    for _ in 0..topics {
+        let length = usize::try_from(i16::from_be_bytes(take(&mut rest)?)).ok()?;
+        let (name, behind) = rest.split_at_checked(length)?;
+        rest = behind;
+        for _ in 0..number(&mut rest)? {
+            let partition = i32::from_be_bytes(take(&mut rest)?);
+            if name == topic.as_bytes() {
+                buckets.extend(Bucket::from_partition(partition));
+            }
+        }
+    }
     buckets.sort_unstable();
-    Member { client: found.client, host: found.host, buckets }
+    Some(buckets)
+}
+
+fn number(rest: &mut &[u8]) -> Option<i32> {
+    take(rest).map(i32::from_be_bytes)
+}
+
+fn take<const SIZE: usize>(rest: &mut &[u8]) -> Option<[u8; SIZE]> {
+    let (taken, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(*taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Version 1; topic "a": 2 and 0; topic "bc": 1; no user data.
+    const ASSIGNMENT: &[u8] =
+        b"\0\x01\0\0\0\x02\0\x01a\0\0\0\x02\0\0\0\x02\0\0\0\0\0\x02bc\0\0\0\x01\0\0\0\x01\xff\xff\xff\xff";
+
+    #[test]
+    fn an_assignment_tells_the_buckets_of_a_topic() {
+        let of = |topic| {
+            assigned(ASSIGNMENT, topic).map(|found| found.iter().map(|one| one.get()).collect::<Vec<_>>())
+        };
+        assert_eq!(of("a"), Some(vec![0, 2]));
+        assert_eq!(of("bc"), Some(vec![1]));
+        assert_eq!(of("b"), Some(vec![]));
+    }
+
+    #[test]
+    fn an_assignment_that_is_cut_off_is_none() {
+        for length in 0..ASSIGNMENT.len() - 4 {
+            assert_eq!(assigned(&ASSIGNMENT[..length], "a"), None, "{length}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            drop(assigned(&bytes, "a"));
+        }
+    }
 }

@@ -96,6 +96,6 @@ fn topic_answer(event: &Event) -> Result<Option<Vec<Acl>>, KafkaError> {
 }
 
 /// Operations that something in an answer carries; null where the broker does not tell.
-pub(super) fn told(operations: *const Acl, count: usize) -> Option<Vec<Acl>> {
+fn told(operations: *const Acl, count: usize) -> Option<Vec<Acl>> {
     (!operations.is_null()).then(|| list(operations, count).to_vec())
 }

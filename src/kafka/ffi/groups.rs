@@ -1,30 +1,28 @@
-//! Describing a consumer group.
+//! A consumer group with its members, by librdkafka's older call for that: `rd_kafka_DescribeConsumerGroups` aborts the
+//! process when its time-out passes while the coordinator is away, and that comes back (librdkafka#4605, open). The
+//! older one knows classic groups only, which ours are, and does not tell permissions.
 
-use std::{ffi::CString, time::Duration};
+use std::{
+    ffi::{CString, c_int, c_void},
+    ptr,
+    time::Duration,
+};
 
 use rdkafka::{
     ClientContext,
-    bindings::{
-        self, rd_kafka_AclOperation_t as Acl, rd_kafka_admin_op_t as Operation,
-        rd_kafka_consumer_group_state_t as State,
-    },
+    bindings::{self, rd_kafka_resp_err_t as Response},
     client::Client,
-    error::{KafkaError, RDKafkaErrorCode as Code},
+    error::KafkaError,
 };
 
-use super::{
-    cluster::told,
-    request::{Event, Request, ask, error_of, list, text},
-};
+use super::request::{checked, list, milliseconds, text};
 
 /// A group as its coordinator describes it.
 pub(in crate::kafka) struct GroupAnswer {
-    /// What it is doing.
-    pub(in crate::kafka) state: State,
+    /// What it is doing, in Kafka's words.
+    pub(in crate::kafka) state: String,
     /// Its members.
     pub(in crate::kafka) members: Vec<MemberAnswer>,
-    /// What this client's user may do with it; `None` where the broker does not tell.
-    pub(in crate::kafka) operations: Option<Vec<Acl>>,
 }
 
 /// A member of a group.
@@ -33,11 +31,12 @@ pub(in crate::kafka) struct MemberAnswer {
     pub(in crate::kafka) client: String,
     /// Where it is, as the broker sees it.
     pub(in crate::kafka) host: String,
-    /// What is assigned to it: topic and partition.
-    pub(in crate::kafka) assigned: Vec<(String, i32)>,
+    /// What is assigned to it, as the group's protocol writes it.
+    pub(in crate::kafka) assignment: Vec<u8>,
 }
 
-/// Asks a group's coordinator about it. Blocks for up to `timeout`.
+/// Asks all brokers for a group, and its coordinator about it; `None` where there is none, or where this user may not
+/// see it. Blocks for up to `timeout`, and for all of it where a broker is away.
 ///
 /// # Errors
 /// `KafkaError::Global` with the code of the request's error, or else of the group's own.
@@ -45,74 +44,64 @@ pub(in crate::kafka) fn describe_group<C: ClientContext>(
     client: &Client<C>,
     group: &str,
     timeout: Duration,
-) -> Result<GroupAnswer, KafkaError> {
+) -> Result<Option<GroupAnswer>, KafkaError> {
     let name = CString::new(group)?;
-    let mut names = [name.as_ptr()];
-    let operation = Operation::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS;
-    let request = Request { operation, broker: None, authorized: true, timeout };
-    let event = ask(client, request, |client, options, queue| {
-        // SAFETY: all are alive; the request copies what it needs of them.
-        unsafe {
-            bindings::rd_kafka_DescribeConsumerGroups(
-                client,
-                names.as_mut_ptr(),
-                names.len(),
-                options,
-                queue,
-            );
-        }
-    })?;
-    answer(&event)
-}
-
-fn answer(event: &Event) -> Result<GroupAnswer, KafkaError> {
-    // SAFETY: the event is alive for the whole function, and with it all that is taken from it; for another kind of
-    // event the answer is null.
-    let result = unsafe { bindings::rd_kafka_event_DescribeConsumerGroups_result(event.pointer) };
-    let mut count = 0;
-    // SAFETY: as above.
-    let groups = (!result.is_null())
-        .then(|| unsafe { bindings::rd_kafka_DescribeConsumerGroups_result_groups(result, &raw mut count) });
-    let groups = list(groups.unwrap_or_default().cast_const(), count);
-    let group = *groups.first().ok_or(KafkaError::Global(Code::BadMessage))?;
-    // SAFETY: as above.
-    error_of(unsafe { bindings::rd_kafka_ConsumerGroupDescription_error(group) })?;
-    let mut count = 0;
-    // SAFETY: as above.
-    let operations =
-        unsafe { bindings::rd_kafka_ConsumerGroupDescription_authorized_operations(group, &raw mut count) };
-    // SAFETY: as above.
-    let members = unsafe { bindings::rd_kafka_ConsumerGroupDescription_member_count(group) };
-    // SAFETY: as above; every index is below the count.
-    let at = |index| unsafe { bindings::rd_kafka_ConsumerGroupDescription_member(group, index) };
-    Ok(GroupAnswer {
-        // SAFETY: as above.
-        state: unsafe { bindings::rd_kafka_ConsumerGroupDescription_state(group) },
-        members: (0..members).map(at).map(member).collect(),
-        operations: told(operations, count),
-    })
-}
-
-fn member(member: *const bindings::rd_kafka_MemberDescription_t) -> MemberAnswer {
-    // SAFETY: the member belongs to an event that is alive, and so does all that is taken from it.
-    let (client, host, assignment) = unsafe {
-        (
-            bindings::rd_kafka_MemberDescription_client_id(member),
-            bindings::rd_kafka_MemberDescription_host(member),
-            bindings::rd_kafka_MemberDescription_assignment(member),
+    let mut found: *const bindings::rd_kafka_group_list = ptr::null();
+    // SAFETY: the client and the name are alive; the list is ours to give back where there is one.
+    let code = unsafe {
+        bindings::rd_kafka_list_groups(
+            client.native_ptr(),
+            name.as_ptr(),
+            &raw mut found,
+            milliseconds(timeout),
         )
     };
-    let (client, host) = (text(client).unwrap_or_default(), text(host).unwrap_or_default());
-    let mut assigned = Vec::new();
-    if !assignment.is_null() {
-        // SAFETY: as above.
-        let partitions = unsafe { bindings::rd_kafka_MemberAssignment_partitions(assignment) };
-        // SAFETY: as above; a list that is not null says how many elements it has.
-        let elements = (!partitions.is_null()).then(|| unsafe { ((*partitions).elems, (*partitions).cnt) });
-        let (first, count) = elements.unwrap_or((std::ptr::null_mut(), 0));
-        for element in list(first.cast_const(), usize::try_from(count).unwrap_or(0)) {
-            assigned.push((text(element.topic).unwrap_or_default(), element.partition));
+    // A broker that did not answer may be any but the coordinator, or the list would be empty.
+    if code != Response::RD_KAFKA_RESP_ERR__PARTIAL {
+        checked(code)?;
+    }
+    let found = Found(found);
+    let Some(group) = found.groups().first() else { return Ok(None) };
+    checked(group.err)?;
+    let members = list(group.members.cast_const(), size(group.member_cnt));
+    Ok(Some(GroupAnswer {
+        state: text(group.state).unwrap_or_default(),
+        members: members.iter().map(member).collect(),
+    }))
+}
+
+fn member(member: &bindings::rd_kafka_group_member_info) -> MemberAnswer {
+    let assignment: *const c_void = member.member_assignment;
+    MemberAnswer {
+        client: text(member.client_id).unwrap_or_default(),
+        host: text(member.client_host).unwrap_or_default(),
+        assignment: list(assignment.cast::<u8>(), size(member.member_assignment_size)).to_vec(),
+    }
+}
+
+fn size(count: c_int) -> usize {
+    usize::try_from(count).unwrap_or(0)
+}
+
+/// A list of groups, given back at the drop.
+struct Found(*const bindings::rd_kafka_group_list);
+
+impl Found {
+    fn groups(&self) -> &[bindings::rd_kafka_group_info] {
+        if self.0.is_null() {
+            return &[];
+        }
+        // SAFETY: the list is ours until the drop, and says how many groups it has.
+        let (first, count) = unsafe { ((*self.0).groups, (*self.0).group_cnt) };
+        list(first.cast_const(), size(count))
+    }
+}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: the list is ours, and is not used again.
+            unsafe { bindings::rd_kafka_group_list_destroy(self.0) };
         }
     }
-    MemberAnswer { client, host, assigned }
 }

@@ -133,7 +133,7 @@ pub(super) fn list<'a, T>(first: *const T, count: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(first, count) }
 }
 
-fn milliseconds(timeout: Duration) -> i32 {
+pub(super) fn milliseconds(timeout: Duration) -> i32 {
     i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX)
 }
 

@@ -130,15 +130,16 @@ async fn records_of_any_shape_are_shown() {
     };
     write(&fixture.producer, &topic, &raw(state.key(), None)).await;
     write(&fixture.producer, &topic, &raw(Some(b"\xff"), Some(b"\xff\x1b[2J"))).await;
+    write(&fixture.producer, &topic, &raw(Some(b"\x1b[2J"), Some(b"\x1b[2J\n"))).await;
     let lines = tailed(&fixture, "").await;
     let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["state", "tombstone", "undecodable"]);
+    assert_eq!(kinds, ["state", "tombstone", "undecodable", "undecodable"]);
     assert_eq!((&lines[1]["resource"], &lines[1]["pod"]), (&"a/b".into(), &"dispatcher1".into()));
     assert!(lines[2]["problem"].as_str().unwrap().contains("ce_specversion"), "{lines:?}");
     assert_eq!(lines[2]["data_base64"], "/xtbMko=");
     for format in ["plain", "table"] {
         let (text, _) = printed(&fixture, &format!("tail --no-follow --output {format}")).await;
-        assert_eq!(text.lines().count(), 4, "{text}");
+        assert_eq!(text.lines().count(), 5, "{text}");
         assert!(!text.contains('\u{1b}'), "no record steers the terminal: {text:?}");
     }
 }

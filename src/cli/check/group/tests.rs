@@ -7,7 +7,7 @@ fn member(client: &str, buckets: &[i32]) -> Member {
 }
 
 fn group(state: GroupState, members: Vec<Member>) -> GroupInfo {
-    GroupInfo { state, members, operations: None }
+    GroupInfo { state, members }
 }
 
 /// A bucket that `owner` has claimed and `assigned` has.
