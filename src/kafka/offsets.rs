@@ -54,13 +54,10 @@ impl OffsetReader {
         metrics: Option<Arc<Metrics>>,
     ) -> Result<Self, Error> {
         let mut config = settings.client();
-        config.set("group.id", group).set("enable.auto.commit", "false").set(
-            "isolation.level",
-            match isolation {
-                Isolation::ReadCommitted => "read_committed",
-                Isolation::ReadUncommitted => "read_uncommitted",
-            },
-        );
+        config
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            .set("isolation.level", isolation.as_str());
         let consumer = config
             .create_with_context(Quiet(Context::new(metrics)))
             .map_err(|error| Error::new(format!("creating a reader of {group}'s offsets"), error))?;

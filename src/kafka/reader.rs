@@ -29,6 +29,16 @@ pub enum Isolation {
     ReadUncommitted,
 }
 
+impl Isolation {
+    /// The value of librdkafka's `isolation.level`.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "read_committed",
+            Self::ReadUncommitted => "read_uncommitted",
+        }
+    }
+}
+
 /// A group-less reader. Its calls block, each up to the time-out it is given, and one after another.
 pub struct LogReader {
     consumer: Mutex<BaseConsumer<super::group::Quiet>>,
@@ -53,13 +63,7 @@ impl LogReader {
             .set("auto.offset.reset", "error")
             .set("fetch.wait.max.ms", "10")
             .set("queued.max.messages.kbytes", "8192")
-            .set(
-                "isolation.level",
-                match isolation {
-                    Isolation::ReadCommitted => "read_committed",
-                    Isolation::ReadUncommitted => "read_uncommitted",
-                },
-            );
+            .set("isolation.level", isolation.as_str());
         let consumer = config
             .create_with_context(super::group::Quiet(Context::new(metrics)))
             .map_err(|error| Error::new("creating a reader", error))?;
